@@ -1,0 +1,31 @@
+package trajectory
+
+import "github.com/verigraph/verigraph/task"
+
+// Group is the finished rollouts of one dispatch, one per sample, in sample order. It is complete:
+// every member ended, with a rewarded reason or with one of ours.
+type Group struct {
+	Dispatch     task.Dispatch `json:"dispatch"`
+	Trajectories []Trajectory  `json:"trajectories"`
+	// PolicyModel and the hashes say what generated it.
+	Model              string   `json:"model"`
+	TokenizerSHA256    string   `json:"tokenizer_sha256"`
+	ChatTemplateSHA256 string   `json:"chat_template_sha256"`
+	PadTokenID         int32    `json:"pad_token_id"`
+	Sampling           Sampling `json:"sampling"`
+}
+
+// Sampling is the sampling parameters that the rollouts were generated with.
+type Sampling struct {
+	Temperature       float64 `json:"temperature" yaml:"temperature"`
+	TopP              float64 `json:"top_p" yaml:"top_p"`
+	TopK              int     `json:"top_k" yaml:"top_k"`
+	MinP              float64 `json:"min_p" yaml:"min_p"`
+	RepetitionPenalty float64 `json:"repetition_penalty" yaml:"repetition_penalty"`
+}
+
+// ScoredGroup is a Group after the reward server.
+type ScoredGroup struct {
+	Group  Group   `json:"group"`
+	Scores []Score `json:"scores"`
+}
