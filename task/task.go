@@ -48,8 +48,10 @@ type NamedAnswer struct {
 // Dispatch is one dispatch of one prompt: the group of GroupSize rollouts, the unit of work.
 type Dispatch struct {
 	// ID is NewDispatchID(prompt id, count); it is the group key (uid) everywhere.
-	ID        string `json:"id"`
-	Run       string `json:"run"`
+	ID  string `json:"id"`
+	Run string `json:"run"`
+	// Index counts the run's dispatches in admission order, from 0.
+	Index     int64  `json:"index"`
 	Prompt    Prompt `json:"prompt"`
 	GroupSize int    `json:"group_size"`
 	// Seed is the dispatch's own seed; sample k derives its seeds from (Seed, k).

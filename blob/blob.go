@@ -1,0 +1,159 @@
+// Package blob stores immutable objects by name: batches, data files by content hash, message
+// parts too large for the broker. An object appears whole or not at all.
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	gcblob "gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	"gocloud.dev/gcerrors"
+)
+
+// Store is a bucket. Safe for concurrent use.
+type Store struct {
+	bucket *gcblob.Bucket
+}
+
+// ErrNotFound is wrapped when an object does not exist.
+var ErrNotFound = errors.New("object not found")
+
+// OpenDir opens a directory as a store and creates it if needed.
+func OpenDir(dir string) (*Store, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("blob: %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(abs, 0o755); err != nil {
+		return nil, fmt.Errorf("blob: %w", err)
+	}
+	// no_tmp_dir: temporary files stay on the store's file system, so that the rename is atomic.
+	bucket, err := fileblob.OpenBucket(abs, &fileblob.Options{NoTempDir: true, Metadata: fileblob.MetadataDontWrite})
+	if err != nil {
+		return nil, fmt.Errorf("blob: %s: %w", dir, err)
+	}
+	return &Store{bucket: bucket}, nil
+}
+
+// Open opens a store by URL: file:///DIR, or a plain directory.
+func Open(rawURL string) (*Store, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("blob: %w", err)
+	}
+	switch u.Scheme {
+	case "", "file":
+		return OpenDir(u.Path)
+	}
+	return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory or file:///DIR", u.Scheme)
+}
+
+// Put writes an object. Writing the same name again replaces it.
+func (s *Store) Put(ctx context.Context, name string, data []byte) error {
+	if err := s.bucket.WriteAll(ctx, name, data, nil); err != nil {
+		return fmt.Errorf("blob: put %s: %w", name, err)
+	}
+	return nil
+}
+
+// PutFile copies a file under data/SHA256 unless it is there already.
+func (s *Store) PutFile(ctx context.Context, digest, path string) error {
+	name := DataName(digest)
+	if ok, err := s.bucket.Exists(ctx, name); err != nil {
+		return fmt.Errorf("blob: %s: %w", name, err)
+	} else if ok {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("blob: %w", err)
+	}
+	defer f.Close()
+	return s.copyIn(ctx, name, f)
+}
+
+func (s *Store) copyIn(ctx context.Context, name string, r io.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := s.bucket.NewWriter(ctx, name, nil)
+	if err != nil {
+		return fmt.Errorf("blob: put %s: %w", name, err)
+	}
+	if _, err := io.Copy(w, r); err != nil {
+		cancel() // an aborted writer leaves no object behind
+		_ = w.Close()
+		return fmt.Errorf("blob: put %s: %w", name, err)
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("blob: put %s: %w", name, err)
+	}
+	return nil
+}
+
+// Get reads a whole object.
+func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
+	data, err := s.bucket.ReadAll(ctx, name)
+	if err != nil {
+		return nil, classify("get", name, err)
+	}
+	return data, nil
+}
+
+// ReadRange opens length bytes of an object from offset (length -1: to the end).
+func (s *Store) ReadRange(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	r, err := s.bucket.NewRangeReader(ctx, name, offset, length, nil)
+	if err != nil {
+		return nil, classify("read", name, err)
+	}
+	return r, nil
+}
+
+// Fetch copies data/SHA256 into dir/SHA256 unless it is there, checks the digest and returns the path.
+func (s *Store) Fetch(ctx context.Context, digest, dir string) (string, error) {
+	path := filepath.Join(dir, digest)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	data, err := s.Get(ctx, DataName(digest))
+	if err != nil {
+		return "", err
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
+		return "", fmt.Errorf("blob: %s: content has digest %x", DataName(digest), sum)
+	}
+	tmp, err := os.CreateTemp(dir, ".fetch-*")
+	if err != nil {
+		return "", fmt.Errorf("blob: %w", err)
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Chmod(0o444), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return "", fmt.Errorf("blob: fetch %s: %w", digest, err)
+	}
+	return path, nil
+}
+
+// Close frees the store.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+// DataName is the object name of a data file.
+func DataName(digest string) string { return "data/" + digest }
+
+func classify(op, name string, err error) error {
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return fmt.Errorf("blob: %s %s: %w", op, name, ErrNotFound)
+	}
+	return fmt.Errorf("blob: %s %s: %w", op, name, err)
+}
