@@ -1,0 +1,154 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrFenced is returned by Append when somebody else appended in between.
+var ErrFenced = errors.New("another writer appended to this log")
+
+// Log is one run's append-only log in a stream. It has one writer at a time: Append carries the
+// last sequence that this writer knows, so that a writer which lost its leadership fails.
+type Log[T any] struct {
+	bus    *Bus
+	stream string
+	run    string
+	last   uint64
+}
+
+// OpenLog reads the whole log and returns it with its entries, ready for appending.
+func OpenLog[T any](ctx context.Context, b *Bus, stream, run string) (*Log[T], []T, error) {
+	l := &Log[T]{bus: b, stream: stream, run: run}
+	entries, last, err := readLog[T](ctx, b, stream, subject(run, stream, "log"))
+	if err != nil {
+		return nil, nil, err
+	}
+	l.last = last
+	return l, entries, nil
+}
+
+// Append adds one entry durably.
+func (l *Log[T]) Append(ctx context.Context, entry T) error {
+	msg, err := l.bus.message(ctx, subject(l.run, l.stream, "log"), entry)
+	if err != nil {
+		return err
+	}
+	ack, err := l.bus.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(l.last))
+	var apiErr *jetstream.APIError
+	if errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return fmt.Errorf("nats: %s: %w", msg.Subject, ErrFenced)
+	}
+	if err != nil {
+		return fmt.Errorf("nats: append %s: %w", msg.Subject, err)
+	}
+	l.last = ack.Sequence
+	return nil
+}
+
+func readLog[T any](ctx context.Context, b *Bus, stream, subj string) (entries []T, last uint64, err error) {
+	s, err := b.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, 0, fmt.Errorf("nats: %s: %w", stream, err)
+	}
+	for next := uint64(1); ; {
+		got, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(subj))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return entries, last, nil
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("nats: read %s: %w", subj, err)
+		}
+		var e T
+		if err := b.decode(ctx, got.Header, got.Data, &e); err != nil {
+			return nil, 0, fmt.Errorf("nats: %s: message %d: %w", stream, got.Sequence, err)
+		}
+		entries, last, next = append(entries, e), got.Sequence, got.Sequence+1
+	}
+}
+
+// PutReference stores a prompt's reference answer. Key is the prompt's slug.
+func (b *Bus) PutReference(ctx context.Context, run, key string, v any) error {
+	msg, err := b.message(ctx, subject(run, References, key), v)
+	if err != nil {
+		return err
+	}
+	if _, err := b.js.PublishMsg(ctx, msg); err != nil {
+		return fmt.Errorf("nats: publish %s: %w", msg.Subject, err)
+	}
+	return nil
+}
+
+// ErrNoReference is returned when a prompt has no reference answer.
+var ErrNoReference = errors.New("no reference answer")
+
+// GetReference reads a prompt's reference answer.
+func (b *Bus) GetReference(ctx context.Context, run, key string, v any) error {
+	s, err := b.js.Stream(ctx, References)
+	if err != nil {
+		return fmt.Errorf("nats: %s: %w", References, err)
+	}
+	got, err := s.GetLastMsgForSubject(ctx, subject(run, References, key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("nats: prompt %s: %w", key, ErrNoReference)
+	}
+	if err != nil {
+		return fmt.Errorf("nats: prompt %s: %w", key, err)
+	}
+	return b.decode(ctx, got.Header, got.Data, v)
+}
+
+// PutSetAside stores a group for a person to look at.
+func (b *Bus) PutSetAside(ctx context.Context, run, dispatch string, v any) error {
+	return b.publishOnce(ctx, SetAside, run, dispatch, v)
+}
+
+// Keys lists the last subject tokens (dispatch ids) that a stream holds for a run, with counts.
+func (b *Bus) Keys(ctx context.Context, stream, run string) (map[string]uint64, error) {
+	s, err := b.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, fmt.Errorf("nats: %s: %w", stream, err)
+	}
+	prefix := subject(run, stream, "")
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	if err != nil {
+		return nil, fmt.Errorf("nats: %s: %w", stream, err)
+	}
+	keys := make(map[string]uint64, len(info.State.Subjects))
+	for subj, n := range info.State.Subjects {
+		keys[strings.TrimPrefix(subj, prefix)] = n
+	}
+	return keys, nil
+}
+
+// PutState stores a small JSON value under a key.
+func (b *Bus) PutState(ctx context.Context, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("nats: state %s: %w", key, err)
+	}
+	if _, err := b.state.Put(ctx, key, data); err != nil {
+		return fmt.Errorf("nats: state %s: %w", key, err)
+	}
+	return nil
+}
+
+// GetState reads a value stored by PutState and reports whether it exists.
+func (b *Bus) GetState(ctx context.Context, key string, v any) (bool, error) {
+	e, err := b.state.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("nats: state %s: %w", key, err)
+	}
+	if err := json.Unmarshal(e.Value(), v); err != nil {
+		return false, fmt.Errorf("nats: state %s: %w", key, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,199 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Queue is a work-queue stream of values. Publish and Receive are safe for concurrent use.
+type Queue[T any] struct {
+	bus      *Bus
+	stream   string
+	run      string
+	consumer jetstream.Consumer
+}
+
+// NewQueue opens a stream for publishing and, through one durable consumer shared by all takers
+// of the same run and stream, for receiving. Run "*" takes from every run.
+func NewQueue[T any](ctx context.Context, b *Bus, stream, run string) (*Queue[T], error) {
+	q := &Queue[T]{bus: b, stream: stream, run: run}
+	name := "takers"
+	if run != "*" {
+		name = "takers-" + run
+	}
+	var err error
+	q.consumer, err = b.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		Durable: name, FilterSubject: subject(run, stream, ">"),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: b.cfg.AckWait, MaxAckPending: 100_000,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nats: consumer of %s: %w", stream, err)
+	}
+	return q, nil
+}
+
+// Publish stores one value under a key; it returns when the stream holds it durably. A message
+// with the same key that still waits in the queue is recognised and not stored again.
+func (q *Queue[T]) Publish(ctx context.Context, run, key string, v T) error {
+	return q.bus.publishOnce(ctx, q.stream, run, key, v)
+}
+
+func (b *Bus) publishOnce(ctx context.Context, stream, run, key string, v any) error {
+	msg, err := b.message(ctx, subject(run, stream, key), v)
+	if err != nil {
+		return err
+	}
+	_, err = b.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
+	var apiErr *jetstream.APIError
+	if errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return nil // it waits there already
+	}
+	if err != nil {
+		return fmt.Errorf("nats: publish %s: %w", msg.Subject, err)
+	}
+	return nil
+}
+
+// pollWait bounds one pull request, so that a server that came back after a crash is asked again.
+const pollWait = 5 * time.Second
+
+// Receive waits for the next value. The message is held (progress is signalled) until Ack or Nak.
+// A value that cannot be read is retried and in the end set aside; it never blocks the others.
+func (q *Queue[T]) Receive(ctx context.Context) (*Message[T], error) {
+	for {
+		got, err := q.poll(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if got == nil {
+			continue
+		}
+		msg, err := q.open(ctx, got)
+		if msg != nil || err != nil {
+			return msg, err
+		}
+	}
+}
+
+func (q *Queue[T]) poll(ctx context.Context) (jetstream.Msg, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	pollCtx, cancel := context.WithTimeout(ctx, pollWait)
+	defer cancel()
+	batch, err := q.consumer.Fetch(1, jetstream.FetchContext(pollCtx))
+	if err == nil {
+		return <-batch.Messages(), nil
+	}
+	if q.bus.nc.IsClosed() {
+		return nil, fmt.Errorf("nats: %s: %w", q.stream, err)
+	}
+	return nil, wait(ctx, 200*time.Millisecond)
+}
+
+func (q *Queue[T]) open(ctx context.Context, got jetstream.Msg) (*Message[T], error) {
+	meta, err := got.Metadata()
+	if err != nil {
+		return nil, fmt.Errorf("nats: %s: %w", q.stream, err)
+	}
+	m := &Message[T]{msg: got, Deliveries: int(meta.NumDelivered), stop: make(chan struct{})}
+	if err := q.bus.decode(ctx, got.Headers(), got.Data(), &m.Value); err != nil {
+		return nil, q.unreadable(ctx, got, m.Deliveries, err)
+	}
+	m.hold(q.bus.cfg.AckWait / 3)
+	return m, nil
+}
+
+// unreadable gives a message back (its part may not be there yet) until its deliveries are used up.
+func (q *Queue[T]) unreadable(ctx context.Context, got jetstream.Msg, deliveries int, cause error) error {
+	if deliveries < q.bus.cfg.MaxDeliver {
+		return got.NakWithDelay(RetryDelay(deliveries))
+	}
+	tokens := strings.SplitN(got.Subject(), ".", 4)
+	aside := AsideRecord{Dispatch: tokens[3], Stage: q.stream, Reason: cause.Error(), Deliveries: deliveries}
+	if err := q.bus.PutSetAside(ctx, tokens[1], tokens[3], aside); err != nil {
+		return err
+	}
+	return got.TermWithReason(cause.Error())
+}
+
+// AsideRecord says why a group was set aside.
+type AsideRecord struct {
+	Dispatch   string `json:"dispatch"`
+	Stage      string `json:"stage"`
+	Reason     string `json:"reason"`
+	Deliveries int    `json:"deliveries"`
+}
+
+// RetryDelay grows with the number of deliveries: 1s, 2s, 4s, ... up to a minute.
+func RetryDelay(deliveries int) time.Duration {
+	return min(time.Second<<min(max(deliveries-1, 0), 6), time.Minute)
+}
+
+// Message is a held value. One of Ack, Nak must be called, once.
+type Message[T any] struct {
+	Value T
+	// Deliveries counts deliveries, this one included.
+	Deliveries int
+
+	msg  jetstream.Msg
+	stop chan struct{}
+	done sync.WaitGroup
+	once sync.Once
+}
+
+func (m *Message[T]) hold(every time.Duration) {
+	m.done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-m.stop:
+				return
+			case <-tick.C:
+				_ = m.msg.InProgress() // a lost signal means redelivery, which is harmless
+			}
+		}
+	})
+}
+
+func (m *Message[T]) release() {
+	m.once.Do(func() { close(m.stop) })
+	m.done.Wait()
+}
+
+// Ack removes the value from the queue; the next stage must hold the result by now.
+func (m *Message[T]) Ack(ctx context.Context) error {
+	m.release()
+	if err := m.msg.DoubleAck(ctx); err != nil && !errors.Is(err, nats.ErrMsgAlreadyAckd) {
+		return fmt.Errorf("nats: ack %s: %w", m.msg.Subject(), err)
+	}
+	return nil
+}
+
+// Nak gives the value back; it is delivered again after the delay.
+func (m *Message[T]) Nak(delay time.Duration) error {
+	m.release()
+	if err := m.msg.NakWithDelay(delay); err != nil && !errors.Is(err, nats.ErrMsgAlreadyAckd) {
+		return fmt.Errorf("nats: nak %s: %w", m.msg.Subject(), err)
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
