@@ -1,0 +1,111 @@
+// Package parquet writes and reads batches: one file of dataset.Row with a fixed schema. A group is
+// never split over row groups, so that a reader of one row group holds complete groups only.
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/verigraph/verigraph/dataset"
+)
+
+// rowGroupTokens is the number of token ids after which the next group starts a new row group; with
+// ids and log-probs this is about 32 MiB unpacked.
+const rowGroupTokens = 4 << 20
+
+// Schema is the schema of every file.
+func Schema() *pq.Schema { return pq.SchemaOf(dataset.Row{}) }
+
+// Write writes one batch. Rows of a group must stand together and be numbered from 0.
+func Write(w io.Writer, meta dataset.Meta, rows []dataset.Row) error {
+	return write(w, meta, rows, rowGroupTokens)
+}
+
+func write(w io.Writer, meta dataset.Meta, rows []dataset.Row, groupTokens int) error {
+	if err := meta.Validate(); err != nil {
+		return fmt.Errorf("parquet: write: %w", err)
+	}
+	ends, err := groupEnds(rows, groupTokens)
+	if err != nil {
+		return fmt.Errorf("parquet: write: %w", err)
+	}
+	options := []pq.WriterOption{
+		pq.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		pq.CreatedBy("verigraph", fmt.Sprint(dataset.SchemaVersion), ""),
+	}
+	for _, kv := range meta.KeyValues() {
+		options = append(options, pq.KeyValueMetadata(kv.Key, kv.Value))
+	}
+	out := pq.NewGenericWriter[dataset.Row](w, options...)
+	start := 0
+	for _, end := range ends {
+		if _, err := out.Write(rows[start:end]); err != nil {
+			return fmt.Errorf("parquet: write: %w", err)
+		}
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("parquet: write: %w", err)
+		}
+		start = end
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("parquet: write: %w", err)
+	}
+	return nil
+}
+
+// groupEnds returns where row groups end, always at the end of a uid.
+func groupEnds(rows []dataset.Row, groupTokens int) ([]int, error) {
+	if len(rows) == 0 {
+		return nil, errors.New("no rows")
+	}
+	var ends []int
+	seen := map[string]bool{}
+	tokens := 0
+	for i, r := range rows {
+		if int(r.RowIdx) != i {
+			return nil, fmt.Errorf("row %d is numbered %d", i, r.RowIdx)
+		}
+		if i == 0 || r.UID != rows[i-1].UID {
+			if seen[r.UID] {
+				return nil, fmt.Errorf("row %d: group %s is torn apart", i, r.UID)
+			}
+			seen[r.UID] = true
+			if tokens >= groupTokens {
+				ends, tokens = append(ends, i), 0
+			}
+		}
+		tokens += len(r.PromptIDs) + len(r.ResponseIDs)
+	}
+	return append(ends, len(rows)), nil
+}
+
+// Read reads a whole batch. It refuses a file of another schema.
+func Read(r io.ReaderAt, size int64) (dataset.Meta, []dataset.Row, error) {
+	file, err := pq.OpenFile(r, size)
+	if err != nil {
+		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: %w", err)
+	}
+	meta, err := dataset.ParseMeta(file.Lookup)
+	if err != nil {
+		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: %w", err)
+	}
+	if !pq.EqualNodes(file.Schema(), Schema()) {
+		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: the file's columns are not those of schema version %d", dataset.SchemaVersion)
+	}
+	reader := pq.NewGenericReader[dataset.Row](file)
+	defer reader.Close()
+	rows := make([]dataset.Row, reader.NumRows())
+	n := 0
+	for n < len(rows) {
+		k, err := reader.Read(rows[n:])
+		n += k
+		if err != nil && !(errors.Is(err, io.EOF) && n == len(rows)) {
+			return dataset.Meta{}, nil, fmt.Errorf("parquet: read: row %d of %d: %w", n, len(rows), err)
+		}
+	}
+	return meta, rows, nil
+}
