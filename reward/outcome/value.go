@@ -1,0 +1,65 @@
+package outcome
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// tolerance is eval_closed_form.py's: two numbers are equal when they are closer than this.
+const tolerance = 1e-6
+
+// Equal is the official comparison of two values: equal strings, or both Python floats closer than 1e-6.
+func Equal(got, want string) bool {
+	if got == want {
+		return true
+	}
+	a, okA := pythonFloat(got)
+	b, okB := pythonFloat(want)
+	return okA && okB && math.Abs(a-b) < tolerance
+}
+
+// lenientEqual is the training comparison: the official one over unwrapped values.
+func lenientEqual(got, want string) bool {
+	return Equal(got, want) || Equal(unwrap(got), unwrap(want))
+}
+
+var (
+	decimal = regexp.MustCompile(`^[+-]?(\d+(_\d+)*\.?(\d+(_\d+)*)?|\.\d+(_\d+)*)([eE][+-]?\d+(_\d+)*)?$`)
+	special = regexp.MustCompile(`(?i)^[+-]?(inf(inity)?|nan)$`)
+)
+
+// pythonFloat accepts what Python's float(str) accepts, non-ASCII digits aside: outer blanks,
+// underscores between digits, inf and nan; and not Go's hexadecimal floats.
+func pythonFloat(s string) (float64, bool) {
+	s = strings.TrimSpace(s)
+	if special.MatchString(s) {
+		v, err := strconv.ParseFloat(s, 64)
+		return v, err == nil
+	}
+	if !decimal.MatchString(s) {
+		return 0, false
+	}
+	// Out of range is no error in Python: the value is then infinite or zero, as Go returns it.
+	v, _ := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	return v, true
+}
+
+var (
+	scalarCall = regexp.MustCompile(`\b(?:np|numpy)\.(?:float|int|uint|longdouble|double|bool_?|str_)\d*\(([^()]*)\)|\bDecimal\('([^'()]*)'\)`)
+	scalarBool = regexp.MustCompile(`\b(?:np|numpy)\.(True|False)_`)
+)
+
+// unwrap turns the repr of numpy and decimal scalars into the plain value, typographic minus signs
+// into ASCII ones and drops outer blanks. It is textual: nothing is evaluated.
+func unwrap(s string) string {
+	s = strings.TrimSpace(strings.NewReplacer("−", "-", "–", "-", "\u00a0", " ").Replace(s))
+	s = scalarBool.ReplaceAllString(s, "$1")
+	whole := scalarCall.FindString(s) == s
+	s = scalarCall.ReplaceAllString(s, "$1$2")
+	if n := len(s); whole && n >= 2 && (s[0] == '\'' || s[0] == '"') && s[n-1] == s[0] {
+		s = s[1 : n-1] // np.str_('x')
+	}
+	return s
+}

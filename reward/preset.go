@@ -1,0 +1,155 @@
+package reward
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Preset is one reward configuration. Its hash goes into every score and every batch's metadata.
+type Preset struct {
+	Name    string  `json:"name" yaml:"name"`
+	Weights Weights `json:"weights" yaml:"weights"`
+	Infer   Infer   `json:"infer" yaml:"infer"`
+	// GateOnSubmission lets process and infer count only after a submission of which a claim is
+	// structurally grounded and speaks to the question (see standing).
+	GateOnSubmission bool `json:"gate_on_submission" yaml:"gate_on_submission"`
+	// The submission penalties are <= 0 and at most one of them applies.
+	MissingSubmissionPenalty    float64 `json:"missing_submission_penalty" yaml:"missing_submission_penalty"`
+	UngroundedSubmissionPenalty float64 `json:"ungrounded_submission_penalty" yaml:"ungrounded_submission_penalty"`
+	EmptySubmissionPenalty      float64 `json:"empty_submission_penalty" yaml:"empty_submission_penalty"`
+	// RestatedPenalty is multiplied by the share of derived claims in scope that repeat a premise.
+	RestatedPenalty float64 `json:"restated_penalty" yaml:"restated_penalty"`
+	// ProgressRelief is the most that the work done (0 to 1) takes off a submission penalty.
+	ProgressRelief float64 `json:"progress_relief" yaml:"progress_relief"`
+	// Faithful demands that a right sub-answer stands in a submitted claim with S and N, its
+	// numbers coming from placeholders. Off only for official scores.
+	Faithful bool     `json:"faithful" yaml:"faithful"`
+	Clip     *Clip    `json:"clip" yaml:"clip"`
+	Overlong Overlong `json:"overlong" yaml:"overlong"`
+}
+
+// Weights multiply the three terms.
+type Weights struct {
+	Process float64 `json:"process" yaml:"process"`
+	Infer   float64 `json:"infer" yaml:"infer"`
+	Outcome float64 `json:"outcome" yaml:"outcome"`
+}
+
+// Infer says which derived claims count and how.
+type Infer struct {
+	Scope      Scope    `json:"scope" yaml:"scope"`
+	Restated   Handling `json:"restated" yaml:"restated"`
+	Ungrounded Handling `json:"ungrounded" yaml:"ungrounded"`
+}
+
+// Scope is all (every derived claim made) or submitted (those the submission rests on).
+type Scope string
+
+// Scopes of R_infer.
+const (
+	ScopeAll       Scope = "all"
+	ScopeSubmitted Scope = "submitted"
+)
+
+// Handling is count (as judged) or zero (worth 0, yet part of the mean).
+type Handling string
+
+// Handlings of restated and of ungrounded conclusions.
+const (
+	HandleCount Handling = "count"
+	HandleZero  Handling = "zero"
+)
+
+// Clip bounds the total.
+type Clip struct {
+	Min float64 `json:"min" yaml:"min"`
+	Max float64 `json:"max" yaml:"max"`
+}
+
+// Defaults returns the preset named default; a file's keys override it one by one.
+func Defaults() Preset {
+	return Preset{
+		Name:                        "default",
+		Weights:                     Weights{Process: 0.1, Infer: 0.1, Outcome: 0.8},
+		Infer:                       Infer{Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero},
+		GateOnSubmission:            true,
+		MissingSubmissionPenalty:    -0.5,
+		UngroundedSubmissionPenalty: -0.6,
+		EmptySubmissionPenalty:      -0.4,
+		RestatedPenalty:             -0.05,
+		ProgressRelief:              0.3,
+		Faithful:                    true,
+		Overlong:                    Overlong{Owner: OwnerNone},
+	}
+}
+
+// maxMagnitude keeps every sum of weighted terms far from overflow and float32 rounding.
+const maxMagnitude = 100
+
+// Validate reports all problems at once, each naming its key.
+func (p Preset) Validate() error {
+	var errs []error
+	bad := func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	between := func(key string, v, lo, hi float64) {
+		if math.IsNaN(v) || v < lo || v > hi {
+			bad(key, "%g is not between %g and %g", v, lo, hi)
+		}
+	}
+	if p.Name == "" {
+		bad("name", "is empty")
+	}
+	between("weights.process", p.Weights.Process, 0, maxMagnitude)
+	between("weights.infer", p.Weights.Infer, 0, maxMagnitude)
+	between("weights.outcome", p.Weights.Outcome, 0, maxMagnitude)
+	if p.Infer.Scope != ScopeAll && p.Infer.Scope != ScopeSubmitted {
+		bad("infer.scope", "%q is neither all nor submitted", p.Infer.Scope)
+	}
+	for _, c := range []struct {
+		key string
+		h   Handling
+	}{{"infer.restated", p.Infer.Restated}, {"infer.ungrounded", p.Infer.Ungrounded}} {
+		if c.h != HandleCount && c.h != HandleZero {
+			bad(c.key, "%q is neither count nor zero", c.h)
+		}
+	}
+	between("restated_penalty", p.RestatedPenalty, -maxMagnitude, 0)
+	between("progress_relief", p.ProgressRelief, 0, maxMagnitude)
+	for _, c := range []struct {
+		key string
+		v   float64
+	}{
+		{"missing_submission_penalty", p.MissingSubmissionPenalty},
+		{"ungrounded_submission_penalty", p.UngroundedSubmissionPenalty},
+		{"empty_submission_penalty", p.EmptySubmissionPenalty},
+	} {
+		between(c.key, c.v, -maxMagnitude, 0)
+		if c.v < 0 && p.ProgressRelief > -c.v {
+			bad("progress_relief", "%g would turn %s (%g) into a reward", p.ProgressRelief, c.key, c.v)
+		}
+	}
+	if p.Clip != nil {
+		between("clip.min", p.Clip.Min, -maxMagnitude, maxMagnitude)
+		between("clip.max", p.Clip.Max, -maxMagnitude, maxMagnitude)
+		if p.Clip.Min >= p.Clip.Max {
+			bad("clip", "min %g is not below max %g", p.Clip.Min, p.Clip.Max)
+		}
+	}
+	p.Overlong.validate(bad)
+	return errors.Join(errs...)
+}
+
+// Hash is the hex SHA-256 of the preset's canonical JSON: all fields, in declaration order.
+func (p Preset) Hash() string {
+	b, err := json.Marshal(p)
+	if err != nil { // only a non-finite number can do this, and Validate refuses those
+		return "invalid"
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,195 @@
+package reward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// Terms name the parts of a total.
+const (
+	termProcess = "process"
+	termInfer   = "infer"
+	termOutcome = "outcome"
+	termPenalty = "penalty"
+)
+
+// defaultParallel is how many judge calls one rollout makes at once; the judge has its own limit.
+const defaultParallel = 8
+
+// Config is what a Scorer needs.
+type Config struct {
+	Preset Preset
+	// Judge is needed where weights.infer is not 0.
+	Judge Judge
+	// Outcome is needed for references without named sub-answers.
+	Outcome OutcomeJudge
+	// Parallel bounds the judge calls of one rollout; 0 means 8.
+	Parallel int
+}
+
+// Scorer computes rewards. It is safe for concurrent use and holds no state between calls.
+type Scorer struct {
+	preset   Preset
+	hash     string
+	judge    Judge
+	outcome  OutcomeJudge
+	parallel int
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Scorer, error) {
+	if err := cfg.Preset.Validate(); err != nil {
+		return nil, fmt.Errorf("reward preset %s: %w", cfg.Preset.Name, err)
+	}
+	if cfg.Judge == nil && cfg.Preset.Weights.Infer != 0 {
+		return nil, fmt.Errorf("reward preset %s: weights.infer is %g and no judge is configured", cfg.Preset.Name, cfg.Preset.Weights.Infer)
+	}
+	if cfg.Parallel < 0 {
+		return nil, errors.New("reward: parallel is negative")
+	}
+	if cfg.Parallel == 0 {
+		cfg.Parallel = defaultParallel
+	}
+	return &Scorer{preset: cfg.Preset, hash: cfg.Preset.Hash(), judge: cfg.Judge, outcome: cfg.Outcome, parallel: cfg.Parallel}, nil
+}
+
+// Preset returns the preset that the scorer applies.
+func (s *Scorer) Preset() Preset { return s.preset }
+
+// Score returns the reward of one trajectory with all its parts. It is pure apart from judge calls.
+// The status is lost if the rollout ended for a reason of ours and unscored if a judge gave no
+// verdict or the reference can't be scored; both carry a reason and no number. When ctx ends during
+// judging the score is unscored too: callers check ctx before they keep it.
+func (s *Scorer) Score(ctx context.Context, t trajectory.Trajectory, p task.Prompt, ref task.Reference) trajectory.Score {
+	if !t.Termination.Rewarded() {
+		return s.without(trajectory.ScoreLost, fmt.Sprintf("%s: %s", t.Termination, t.Error), nil)
+	}
+	if ref.PromptID != "" && t.PromptID != "" && ref.PromptID != t.PromptID {
+		return s.without(trajectory.ScoreUnscored, fmt.Sprintf("reference of prompt %s given for prompt %s", ref.PromptID, t.PromptID), nil)
+	}
+	sub := newSubmission(&t.Graph, len(t.Turns))
+	out, err := s.scoreOutcome(ctx, sub, p, ref)
+	if err != nil {
+		return s.without(trajectory.ScoreUnscored, err.Error(), nil)
+	}
+	stand := standing(sub, ref, out.value)
+	counts := !s.preset.GateOnSubmission || stand == standAnswered
+	inf := inferResult{}
+	if s.preset.Weights.Infer != 0 && counts {
+		inf = s.scoreInfer(ctx, sub, p)
+		if inf.err != nil {
+			return s.without(trajectory.ScoreUnscored, inf.err.Error(), inf.verdicts)
+		}
+	}
+	proc := scoreProcess(&t)
+	score := trajectory.Score{
+		Status: trajectory.ScoreOK, Preset: s.preset.Name, PresetHash: s.hash,
+		Process: proc.value, Infer: inf.value, Outcome: out.value, Correct: out.correct, Accuracy: out.value, Verdicts: inf.verdicts,
+	}
+	if out.correct != nil {
+		score.Accuracy = 0
+		if *out.correct {
+			score.Accuracy = 1
+		}
+	}
+	w := s.preset.Weights
+	score.Parts = append(score.Parts, weighted(proc.parts, gate(w.Process, counts), notCounted(counts, stand))...)
+	score.Parts = append(score.Parts, weighted(inf.parts, w.Infer, "")...)
+	score.Parts = append(score.Parts, weighted(out.parts, w.Outcome, "")...)
+	penalties := s.penalties(sub, stand, proc.value, inf.restated)
+	score.Parts = append(score.Parts, penalties...)
+	for _, part := range penalties {
+		score.Penalty += part.Weight * part.Value
+	}
+	score.Total = gate(w.Process, counts)*proc.value + w.Infer*inf.value + w.Outcome*out.value + score.Penalty
+	score.TurnRewards = place(score.Parts, len(t.Turns))
+	s.shape(&score, &t)
+	if field := notFinite(&score); field != "" {
+		return s.without(trajectory.ScoreUnscored, field+" is not finite", inf.verdicts)
+	}
+	return score
+}
+
+// without is a score that holds no number.
+func (s *Scorer) without(status trajectory.ScoreStatus, reason string, verdicts []trajectory.Verdict) trajectory.Score {
+	return trajectory.Score{Status: status, Reason: reason, Preset: s.preset.Name, PresetHash: s.hash, Verdicts: verdicts}
+}
+
+// shape clips the total and adds the overlong punishment.
+func (s *Scorer) shape(score *trajectory.Score, t *trajectory.Trajectory) {
+	score.Clipped = score.Total
+	if c := s.preset.Clip; c != nil {
+		score.Clipped = min(max(score.Total, c.Min), c.Max)
+	}
+	score.Overlong = s.preset.Overlong.Punishment(responseLength(t))
+	score.Reward = score.Clipped + score.Overlong
+}
+
+func gate(weight float64, counts bool) float64 {
+	if counts {
+		return weight
+	}
+	return 0
+}
+
+func notCounted(counts bool, stand standingKind) string {
+	if counts {
+		return ""
+	}
+	return "not counted: " + string(stand)
+}
+
+// weighted multiplies the parts' own weights by the term's.
+func weighted(parts []trajectory.Part, weight float64, reason string) []trajectory.Part {
+	for i := range parts {
+		parts[i].Weight *= weight
+		if reason != "" {
+			parts[i].Reason += "; " + reason
+		}
+	}
+	return parts
+}
+
+// place puts each part on its turn. A rollout that ended before its first turn has one entry, so
+// that the sum is still the total.
+func place(parts []trajectory.Part, turns int) []float64 {
+	rewards := make([]float64, max(turns, 1))
+	for _, part := range parts {
+		rewards[min(max(part.Turn, 0), len(rewards)-1)] += part.Weight * part.Value
+	}
+	return rewards
+}
+
+// notFinite names the first number that is NaN or infinite. With validated presets and checked
+// verdicts none can be; the guard is what the package's invariant rests on.
+func notFinite(score *trajectory.Score) string {
+	bad := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"process", score.Process}, {"infer", score.Infer}, {"outcome", score.Outcome}, {"penalty", score.Penalty},
+		{"total", score.Total}, {"clipped", score.Clipped}, {"overlong", score.Overlong}, {"reward", score.Reward},
+		{"accuracy", score.Accuracy},
+	} {
+		if bad(f.value) {
+			return f.name
+		}
+	}
+	for i, part := range score.Parts {
+		if bad(part.Value) || bad(part.Weight) {
+			return fmt.Sprintf("part %d (%s %s)", i, part.Term, part.Name)
+		}
+	}
+	for i, v := range score.TurnRewards {
+		if bad(v) {
+			return fmt.Sprintf("turn reward %d", i)
+		}
+	}
+	return ""
+}

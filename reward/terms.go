@@ -1,0 +1,227 @@
+package reward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/reward/outcome"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+type processResult struct {
+	value float64
+	parts []trajectory.Part
+}
+
+// scoreProcess is the share of turns with code whose cell succeeded, 0 without code.
+func scoreProcess(t *trajectory.Trajectory) processResult {
+	var r processResult
+	ok := 0
+	for i, turn := range t.Turns {
+		if !turn.HasCode {
+			continue
+		}
+		part := trajectory.Part{Term: termProcess, Name: fmt.Sprintf("cell %d", i), Turn: i, Reason: string(turn.Status)}
+		if turn.Status == trajectory.CellOK {
+			part.Value = 1
+			ok++
+		}
+		r.parts = append(r.parts, part)
+	}
+	for i := range r.parts {
+		r.parts[i].Weight = 1 / float64(len(r.parts))
+	}
+	if len(r.parts) > 0 {
+		r.value = float64(ok) / float64(len(r.parts))
+	}
+	return r
+}
+
+// Values of a judged derived claim.
+const (
+	entailedValue    = 1.0
+	notEntailedValue = -0.5
+)
+
+type inferResult struct {
+	value    float64
+	parts    []trajectory.Part
+	verdicts []trajectory.Verdict
+	restated float64 // share of the derived claims in scope that repeat a premise
+	err      error
+}
+
+// scoreInfer is the mean over the derived claims in scope. One claim's edges share one verdict and
+// count once, so padding a claim with premises moves nothing.
+func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt) inferResult {
+	claims := sub.derived(s.preset.Infer.Scope)
+	if len(claims) == 0 {
+		return inferResult{}
+	}
+	grounded := sub.closure(sub.submitted(true))
+	verdicts := make([]*trajectory.Verdict, len(claims))
+	errs := make([]error, len(claims))
+	restated := 0
+	slots := make(chan struct{}, s.parallel)
+	var wg sync.WaitGroup
+	for i, n := range claims {
+		if n.Restates != "" {
+			restated++
+			if s.preset.Infer.Restated == HandleZero {
+				continue
+			}
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			v, err := s.verdict(ctx, sub, p, n)
+			verdicts[i], errs[i] = &v, err
+		})
+	}
+	wg.Wait()
+	r := inferResult{restated: float64(restated) / float64(len(claims))}
+	for _, v := range verdicts {
+		if v != nil {
+			r.verdicts = append(r.verdicts, *v)
+		}
+	}
+	if r.err = errors.Join(errs...); r.err != nil {
+		return r
+	}
+	var sum float64
+	counted := 0
+	for i, n := range claims {
+		part := s.inferPart(n, verdicts[i], grounded[n.ID])
+		if part.Weight != 0 {
+			counted++
+			sum += part.Value
+		}
+		r.parts = append(r.parts, part)
+	}
+	if counted > 0 {
+		r.value = sum / float64(counted)
+	}
+	for i := range r.parts {
+		if r.parts[i].Weight != 0 {
+			r.parts[i].Weight = 1 / float64(counted)
+		}
+	}
+	return r
+}
+
+// inferPart has weight 0 where the claim is left out of the mean, else 1.
+func (s *Scorer) inferPart(n *evidence.Node, v *trajectory.Verdict, grounded bool) trajectory.Part {
+	part := trajectory.Part{Term: termInfer, Name: n.ID, Turn: n.Turn, Weight: 1}
+	switch {
+	case v == nil:
+		part.Reason = "restates " + n.Restates
+	case v.Kind == trajectory.Abstained:
+		part.Weight, part.Reason = 0, "abstained: "+v.Reason
+	case v.Kind == trajectory.NotEntailed:
+		part.Value, part.Reason = notEntailedValue, "not entailed: "+v.Reason
+	case !grounded && s.preset.Infer.Ungrounded == HandleZero:
+		part.Reason = "entailed, over ungrounded premises"
+	default:
+		part.Value, part.Reason = entailedValue, "entailed: "+v.Reason
+	}
+	return part
+}
+
+func (s *Scorer) verdict(ctx context.Context, sub *submission, p task.Prompt, n *evidence.Node) (trajectory.Verdict, error) {
+	step := Step{Question: p.Question, Reasoning: n.Reasoning, Conclusion: n.Text}
+	for _, id := range sub.premises[n.ID] {
+		if prem := sub.nodes[id]; prem != nil {
+			step.Premises = append(step.Premises, prem.Text)
+		}
+	}
+	v, err := s.judge.Entails(ctx, step)
+	if err == nil && v.Kind != trajectory.Entailed && v.Kind != trajectory.NotEntailed && v.Kind != trajectory.Abstained {
+		err = fmt.Errorf("verdict %q: %w", v.Kind, ErrNoVerdict)
+	}
+	v.Claim, v.Premises = n.ID, sub.premises[n.ID]
+	if v.Judge == "" {
+		v.Judge = s.judge.Name()
+	}
+	if err != nil {
+		v.Kind, v.Reason = trajectory.NoVerdict, err.Error()
+		return v, fmt.Errorf("infer: %s: %w", n.ID, err)
+	}
+	return v, nil
+}
+
+// derived lists the derived claims in scope, in the order of their making.
+func (s *submission) derived(scope Scope) []*evidence.Node {
+	in := map[string]bool{}
+	if scope == ScopeSubmitted {
+		in = s.closure(s.submitted(false))
+	}
+	var out []*evidence.Node
+	for _, n := range s.order {
+		if n.Kind == evidence.NodeDerived && (scope == ScopeAll || in[n.ID]) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// standingKind is what a submission amounts to.
+type standingKind string
+
+const (
+	standMissing    standingKind = "no submission"
+	standUngrounded standingKind = "no submitted claim is structurally grounded"
+	standEmpty      standingKind = "the submission says nothing on the question"
+	standAnswered   standingKind = "answered"
+)
+
+// standing ranks the submission. Empty is grounded and yet no answer: where sub-answers are named,
+// no grounded claim gives any of them; or every grounded claim only repeats a premise and nothing
+// is right.
+func standing(sub *submission, ref task.Reference, outcomeValue float64) standingKind {
+	if !sub.made() {
+		return standMissing
+	}
+	grounded, own := false, false
+	for _, c := range sub.claims {
+		grounded = grounded || c.Structural
+		own = own || c.Structural && c.Node.Restates == ""
+	}
+	switch {
+	case !grounded:
+		return standUngrounded
+	case outcomeValue == 0 && !own, len(ref.Answers) > 0 && !outcome.Attempted(sub.claims, ref.Answers):
+		return standEmpty
+	}
+	return standAnswered
+}
+
+// penalties are the submission penalty, softened by the work done, and the one on restatements.
+func (s *Scorer) penalties(sub *submission, stand standingKind, process, restated float64) []trajectory.Part {
+	var parts []trajectory.Part
+	amount := map[standingKind]float64{
+		standMissing:    s.preset.MissingSubmissionPenalty,
+		standUngrounded: s.preset.UngroundedSubmissionPenalty,
+		standEmpty:      s.preset.EmptySubmissionPenalty,
+	}[stand]
+	if amount != 0 {
+		progress := (process + sub.reached()) / 2
+		reason := string(stand)
+		if s.preset.ProgressRelief != 0 {
+			reason = fmt.Sprintf("%s; progress %.2f", stand, progress)
+		}
+		parts = append(parts, trajectory.Part{
+			Term: termPenalty, Name: "submission", Turn: sub.turn, Value: amount + s.preset.ProgressRelief*progress, Weight: 1, Reason: reason,
+		})
+	}
+	if s.preset.RestatedPenalty != 0 && restated > 0 {
+		parts = append(parts, trajectory.Part{
+			Term: termPenalty, Name: "restated", Turn: sub.turn, Value: restated, Weight: s.preset.RestatedPenalty,
+			Reason: "derived claims that repeat a premise",
+		})
+	}
+	return parts
+}
