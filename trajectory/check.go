@@ -5,6 +5,28 @@ import (
 	"math"
 )
 
+// Check returns the first broken token invariant of a trajectory's segments, or nil.
+func (t *Trajectory) Check() error {
+	for i := range t.Segments {
+		if err := t.Segments[i].Check(); err != nil {
+			return fmt.Errorf("rollout %s: %w", t.ID, err)
+		}
+	}
+	return nil
+}
+
+// CutTail drops ids after the last sampled one.
+func (s *Segment) CutTail() {
+	n := len(s.ResponseMask)
+	for n > 0 && s.ResponseMask[n-1] == 0 {
+		n--
+	}
+	s.ResponseIDs, s.ResponseMask, s.LogProbs = s.ResponseIDs[:n], s.ResponseMask[:n], s.LogProbs[:n]
+	for len(s.Spans) > 0 && s.Spans[len(s.Spans)-1].Start >= n {
+		s.Spans = s.Spans[:len(s.Spans)-1]
+	}
+}
+
 // Check returns the first broken token invariant of a segment, or nil.
 func (s *Segment) Check() error {
 	n := len(s.ResponseIDs)

@@ -1,0 +1,79 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// StopMode says where a generation ends.
+type StopMode string
+
+// Stop modes (DESIGN section 5): at the closing code tag, or at the end-of-turn id, in which case
+// ids after the token that closes the tag are cut off.
+const (
+	StopAtCodeTag   StopMode = "code_tag"
+	StopAtEndOfTurn StopMode = "end_of_turn"
+)
+
+// Config bounds trajectories by what the policy controls, and sets how it is sampled.
+type Config struct {
+	// MaxTurns is the number of generations.
+	MaxTurns int `yaml:"max_turns"`
+	// MaxTurnTokens bounds one turn, MaxResponseTokens the whole response (observations
+	// included, as the trainer's response_length does), MaxPromptTokens the first prompt.
+	MaxTurnTokens     int `yaml:"max_turn_tokens"`
+	MaxResponseTokens int `yaml:"max_response_tokens"`
+	MaxPromptTokens   int `yaml:"max_prompt_tokens"`
+	// MaxContext is the model's context length; 0 takes it from /v1/models.
+	MaxContext int      `yaml:"max_context"`
+	Stop       StopMode `yaml:"stop"`
+	// TrajectoryTimeout is the wall-clock bound of one attempt; reaching it is our failure.
+	TrajectoryTimeout time.Duration       `yaml:"trajectory_timeout"`
+	Sampling          trajectory.Sampling `yaml:"sampling"`
+	// MaxAttempts is how often a member that ended for our reasons is tried.
+	MaxAttempts int             `yaml:"max_attempts"`
+	Evidence    evidence.Config `yaml:"evidence"`
+	Prompts     PromptFiles     `yaml:"prompts"`
+}
+
+// Defaults suit the demo and small models.
+func Defaults() Config {
+	return Config{
+		MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
+		Stop: StopAtCodeTag, TrajectoryTimeout: 30 * time.Minute,
+		Sampling:    trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
+		MaxAttempts: 3, Evidence: evidence.Defaults(),
+	}
+}
+
+// Validate reports every problem at once.
+func (c Config) Validate() error {
+	var errs []error
+	positive := func(name string, v int) {
+		if v < 1 {
+			errs = append(errs, fmt.Errorf("rollout.%s: %d, want at least 1", name, v))
+		}
+	}
+	positive("max_turns", c.MaxTurns)
+	positive("max_turn_tokens", c.MaxTurnTokens)
+	positive("max_response_tokens", c.MaxResponseTokens)
+	positive("max_prompt_tokens", c.MaxPromptTokens)
+	positive("max_attempts", c.MaxAttempts)
+	if c.MaxContext < 0 {
+		errs = append(errs, fmt.Errorf("rollout.max_context: %d, want 0 or more", c.MaxContext))
+	}
+	if c.Stop != StopAtCodeTag && c.Stop != StopAtEndOfTurn {
+		errs = append(errs, fmt.Errorf("rollout.stop: %q, want %s or %s", c.Stop, StopAtCodeTag, StopAtEndOfTurn))
+	}
+	if c.TrajectoryTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("rollout.trajectory_timeout: %s, want more than 0", c.TrajectoryTimeout))
+	}
+	if s := c.Sampling; s.Temperature < 0 || s.TopP <= 0 || s.TopP > 1 || s.MinP < 0 || s.MinP > 1 || s.RepetitionPenalty <= 0 || s.TopK < -1 {
+		errs = append(errs, fmt.Errorf("rollout.sampling: %+v is out of range", s))
+	}
+	return errors.Join(append(errs, c.Evidence.Validate())...)
+}

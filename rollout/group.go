@@ -1,0 +1,96 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// Identity is what every group of a worker is stamped with.
+type Identity struct {
+	Model              string
+	TokenizerSHA256    string
+	ChatTemplateSHA256 string
+	PadTokenID         int32
+}
+
+// GroupRunner runs all members of a group at once.
+type GroupRunner struct {
+	Runner   *Runner
+	Identity Identity
+	Log      *zap.Logger
+}
+
+// Run runs every member to its end; a member that ended for our reasons is tried again up to
+// MaxAttempts times. It returns an error only when ctx ended, since then the group is not complete.
+func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string]string) (trajectory.Group, error) {
+	group := trajectory.Group{
+		Dispatch: d, Trajectories: make([]trajectory.Trajectory, d.GroupSize),
+		Model: g.Identity.Model, TokenizerSHA256: g.Identity.TokenizerSHA256,
+		ChatTemplateSHA256: g.Identity.ChatTemplateSHA256, PadTokenID: g.Identity.PadTokenID,
+		Sampling: g.Runner.Config.Sampling,
+	}
+	var members sync.WaitGroup
+	for sample := range d.GroupSize {
+		members.Go(func() { group.Trajectories[sample] = g.member(ctx, d, sample, files) })
+	}
+	members.Wait()
+	if err := ctx.Err(); err != nil {
+		return trajectory.Group{}, err
+	}
+	return group, nil
+}
+
+// member never panics out: a fault in our code ends this member and not its siblings.
+func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, files map[string]string) (t trajectory.Trajectory) {
+	for attempt := range g.Runner.Config.MaxAttempts {
+		t = g.attempt(ctx, d, sample, attempt, files)
+		if t.Termination.Rewarded() || ctx.Err() != nil {
+			return t
+		}
+		g.Log.Warn("rollout attempt lost", zap.Stringer("rollout_id", t.ID), zap.Int("attempt", attempt),
+			zap.String("termination_reason", string(t.Termination)), zap.String("error", t.Error))
+		if attempt+1 < g.Runner.Config.MaxAttempts && pause(ctx, backoff(attempt)) != nil {
+			return t
+		}
+	}
+	return t
+}
+
+func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string) (t trajectory.Trajectory) {
+	defer func() {
+		if p := recover(); p != nil {
+			t = trajectory.Trajectory{
+				ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
+				Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource,
+				Termination: trajectory.SandboxLost, Error: fmt.Sprintf("panic: %v", p),
+			}
+			g.Log.Error("rollout panicked", zap.Stringer("rollout_id", t.ID), zap.Any("panic", p), zap.Stack("stack"))
+		}
+	}()
+	return g.Runner.Run(ctx, d, sample, attempt, files)
+}
+
+// backoff is 0.5s, 1s, 2s, ... with jitter, at most 10s.
+func backoff(attempt int) time.Duration {
+	base := min(500*time.Millisecond<<min(attempt, 5), 10*time.Second)
+	return base/2 + rand.N(base/2)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
