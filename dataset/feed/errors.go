@@ -1,0 +1,65 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/verigraph/verigraph/blob"
+)
+
+// Why a request is refused. A Source may return them too.
+var (
+	ErrInvalid         = errors.New("invalid request")
+	ErrUnauthenticated = errors.New("missing or wrong token")
+	ErrNoBatch         = errors.New("no such batch")
+	ErrAcknowledged    = errors.New("already acknowledged")
+	ErrClosed          = errors.New("takes no more prompts")
+	ErrFull            = errors.New("the backlog is full")
+	ErrDamaged         = errors.New("the stored object differs from its record")
+	ErrStorage         = errors.New("storage")
+	ErrStopping        = errors.New("the server is stopping")
+)
+
+// wireCodes is the one table from error to wire code. The first match counts; unknown is Internal.
+var wireCodes = []struct {
+	err  error
+	code codes.Code
+}{
+	{ErrInvalid, codes.InvalidArgument},
+	{ErrUnauthenticated, codes.Unauthenticated},
+	{ErrNoBatch, codes.NotFound},
+	{ErrAcknowledged, codes.FailedPrecondition},
+	{ErrClosed, codes.FailedPrecondition},
+	{ErrFull, codes.ResourceExhausted},
+	{ErrDamaged, codes.DataLoss},
+	{blob.ErrNotFound, codes.DataLoss},
+	{ErrStopping, codes.Unavailable},
+	{context.DeadlineExceeded, codes.DeadlineExceeded},
+	{context.Canceled, codes.Canceled},
+	{ErrStorage, codes.Unavailable},
+}
+
+// toStatus gives an error its wire form. Error texts may quote bytes of a tool or a file name.
+func toStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.Internal
+	for _, row := range wireCodes {
+		if errors.Is(err, row.err) {
+			code = row.code
+			break
+		}
+	}
+	return status.Error(code, clean(err.Error()))
+}
+
+// clean makes text fit for a proto string, which otherwise makes the whole message fail.
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
