@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// failure classifies an answer that is not 200.
+func (c *Client) failure(status int, header http.Header, body []byte) *Error {
+	message := errorMessage(body)
+	e := &Error{Outcome: Rejected, Status: status, Err: c.redact(errors.New(message))}
+	switch {
+	case status == http.StatusBadRequest && isContextLimit(message):
+		e.Outcome = ContextFull
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		e.Outcome = Overloaded
+		e.RetryAfter = retryAfter(header.Get("Retry-After"), time.Now())
+	case status >= 500, status == http.StatusRequestTimeout:
+		e.Outcome = Unreachable
+	}
+	return e
+}
+
+// errorMessage reads the three shapes in use: vLLM's {"error":{"message"}}, a proxy's or the key
+// check's {"error":"…"}, and SGLang's flat {"message"}. Anything else, HTML say, is quoted in part.
+func errorMessage(body []byte) string {
+	var shape struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	if err := json.Unmarshal(body, &shape); err == nil {
+		var nested struct {
+			Message string `json:"message"`
+		}
+		var text string
+		switch {
+		case json.Unmarshal(shape.Error, &nested) == nil && nested.Message != "":
+			return excerpt([]byte(nested.Message))
+		case json.Unmarshal(shape.Error, &text) == nil && text != "":
+			return excerpt([]byte(text))
+		case shape.Message != "":
+			return excerpt([]byte(shape.Message))
+		case json.Unmarshal(shape.Detail, &text) == nil && text != "":
+			return excerpt([]byte(text))
+		}
+	}
+	if text := excerpt(body); text != "" {
+		return text
+	}
+	return "no body"
+}
+
+// isContextLimit knows the words of vLLM (completions and engine) and of SGLang.
+func isContextLimit(message string) bool {
+	message = strings.ToLower(message)
+	for _, words := range []string{
+		"maximum context length",
+		"model's context length",
+		"maximum model length",
+		"context_length_exceeded",
+	} {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxRetryAfter bounds what a server may ask for.
+const maxRetryAfter = 10 * time.Minute
+
+// retryAfter reads seconds or an HTTP date.
+func retryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return min(max(time.Duration(min(seconds, int(maxRetryAfter/time.Second)))*time.Second, 0), maxRetryAfter)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+// redact takes the key and the custom headers' values out of an error's text: servers and proxies
+// quote them back. The cause is kept where its text holds no secret.
+func (c *Client) redact(err error) error {
+	text := err.Error()
+	clean := text
+	secrets := []Secret{c.key}
+	for _, v := range c.cfg.Headers {
+		secrets = append(secrets, v)
+	}
+	for _, s := range secrets {
+		if len(s) >= 4 { // shorter values would blank out ordinary words
+			clean = strings.ReplaceAll(clean, s.Reveal(), redacted)
+		}
+	}
+	if clean == text {
+		return err
+	}
+	return errors.New(clean)
+}
