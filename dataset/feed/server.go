@@ -79,7 +79,8 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 		server.GracefulStop()
 		return nil
 	})
-	if err := g.Wait(); err != nil {
+	err := g.Wait()
+	if err != nil && !(ctx.Err() != nil && errors.Is(err, grpc.ErrServerStopped)) {
 		return fmt.Errorf("feed: serve: %w", err)
 	}
 	return nil

@@ -34,7 +34,7 @@ func (s *service) StreamBatches(req *pb.StreamBatchesRequest, stream grpc.Server
 	ctx, cancel := s.untilStop(stream.Context())
 	defer cancel()
 	err := s.stream(ctx, req, stream)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err

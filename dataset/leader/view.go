@@ -60,3 +60,10 @@ func (l *Leader) Complete() bool {
 	defer l.mu.Unlock()
 	return l.books.complete()
 }
+
+// Knows reports whether a prompt was admitted already.
+func (l *Leader) Knows(promptID string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.books.prompts[promptID]
+}

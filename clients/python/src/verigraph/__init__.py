@@ -1,0 +1,47 @@
+"""Trainer's client: receive batches of scored rollouts, check them, pad them, acknowledge them."""
+
+from verigraph.arrays import pad_rows
+from verigraph.batch import Batch
+from verigraph.errors import (
+    Cancelled,
+    CheckError,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    FeedError,
+    IntegrityError,
+    InternalError,
+    InvalidArgument,
+    LengthError,
+    NotFound,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+    VerigraphError,
+)
+from verigraph.feed import Feed, Ledger, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Cancelled",
+    "CheckError",
+    "DataLoss",
+    "DeadlineExceeded",
+    "FailedPrecondition",
+    "Feed",
+    "FeedError",
+    "IntegrityError",
+    "InternalError",
+    "InvalidArgument",
+    "Ledger",
+    "LengthError",
+    "NotFound",
+    "ResourceExhausted",
+    "Status",
+    "Unauthenticated",
+    "Unavailable",
+    "VerigraphError",
+    "pad_rows",
+]

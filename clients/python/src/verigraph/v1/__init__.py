@@ -1,0 +1,1 @@
+"""Generated wire code; `make proto` writes it."""
