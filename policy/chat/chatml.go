@@ -55,7 +55,7 @@ func New(tok *tokenizer.Tokenizer) (*ChatML, error) {
 	}
 	c.newline = tok.Encode("\n")
 	c.base = c.render(baseMessages, false)
-	probe := append(slices.Clone(baseMessages), message{"user", "\n observation \n"})
+	probe := append(slices.Clone(baseMessages), message{observation, "\n observation \n"})
 	full := c.render(probe, true)
 	if len(full) <= len(c.base) || !slices.Equal(full[:len(c.base)], c.base) {
 		return nil, fmt.Errorf("chat: rendering [system, user, user] does not extend [system, user]")
@@ -68,6 +68,16 @@ func New(tok *tokenizer.Tokenizer) (*ChatML, error) {
 }
 
 type message struct{ role, text string }
+
+// observation is a role of its own: its outer tags are the template's, those of a user's text are not.
+const observation = "observation"
+
+func (m message) header() string {
+	if m.role == observation {
+		return "user\n"
+	}
+	return m.role + "\n"
+}
 
 // A base with an assistant turn would be wrong: Qwen3 renders a last assistant turn differently
 // from an earlier one.
@@ -89,13 +99,13 @@ func (c *ChatML) Prompt(system, user string) []int32 {
 //
 // An observation's outermost <tool_response> tags belong to the template: they become the
 // tokenizer's added tokens where it has them. Everything between them is ordinary characters.
-func (c *ChatML) Delta(closed bool, observation string) []int32 {
+func (c *ChatML) Delta(closed bool, text string) []int32 {
 	var out []int32
 	if !closed {
 		out = append(out, c.end)
 	}
 	out = append(out, c.newline...)
-	full := c.render(append(slices.Clone(baseMessages), message{"user", observation}), true)
+	full := c.render(append(slices.Clone(baseMessages), message{observation, text}), true)
 	return append(out, full[len(c.base):]...)
 }
 
@@ -122,7 +132,7 @@ func (c *ChatML) render(msgs []message, header bool) []int32 {
 	var out []int32
 	for _, m := range msgs {
 		out = append(out, c.start)
-		out = c.appendBody(out, m.role+"\n", m.text)
+		out = c.appendBody(out, m)
 		out = append(out, c.end)
 		out = append(out, c.newline...)
 	}
@@ -132,16 +142,16 @@ func (c *ChatML) render(msgs []message, header bool) []int32 {
 	return out
 }
 
-func (c *ChatML) appendBody(out []int32, role, text string) []int32 {
+func (c *ChatML) appendBody(out []int32, m message) []int32 {
 	open, hasOpen := c.tok.Special(responseOpen)
 	closing, hasClose := c.tok.Special(responseClose)
-	inner, ok := strings.CutPrefix(text, responseOpen)
+	inner, ok := strings.CutPrefix(m.text, responseOpen)
 	if ok {
 		inner, ok = strings.CutSuffix(inner, responseClose)
 	}
-	if role != "user\n" || !ok || !hasOpen || !hasClose {
-		return append(out, c.tok.Encode(role+text)...)
+	if m.role != observation || !ok || !hasOpen || !hasClose {
+		return append(out, c.tok.Encode(m.header()+m.text)...)
 	}
-	out = append(append(out, c.tok.Encode(role)...), open)
+	out = append(append(out, c.tok.Encode(m.header())...), open)
 	return append(append(out, c.tok.Encode(inner)...), closing)
 }
