@@ -138,6 +138,34 @@ func (b *Bus) PutState(ctx context.Context, key string, v any) error {
 	return nil
 }
 
+// NextEpoch counts the leaders of a run: each call returns a number that none has had.
+func (b *Bus) NextEpoch(ctx context.Context, run string) (int64, error) {
+	key := "epoch." + run
+	for {
+		e, err := b.state.Get(ctx, key)
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound):
+			_, err = b.state.Create(ctx, key, []byte("1"))
+			if err == nil {
+				return 1, nil
+			}
+		case err == nil:
+			var n int64
+			if err = json.Unmarshal(e.Value(), &n); err != nil {
+				return 0, fmt.Errorf("nats: %s: %w", key, err)
+			}
+			_, err = b.state.Update(ctx, key, fmt.Appendf(nil, "%d", n+1), e.Revision())
+			if err == nil {
+				return n + 1, nil
+			}
+		}
+		var apiErr *jetstream.APIError
+		if !errors.Is(err, jetstream.ErrKeyExists) && !(errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence) {
+			return 0, fmt.Errorf("nats: %s: %w", key, err)
+		}
+	}
+}
+
 // GetState reads a value stored by PutState and reports whether it exists.
 func (b *Bus) GetState(ctx context.Context, key string, v any) (bool, error) {
 	e, err := b.state.Get(ctx, key)

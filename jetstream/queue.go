@@ -16,21 +16,16 @@ import (
 type Queue[T any] struct {
 	bus      *Bus
 	stream   string
-	run      string
 	consumer jetstream.Consumer
 }
 
 // NewQueue opens a stream for publishing and, through one durable consumer shared by all takers
-// of the same run and stream, for receiving. Run "*" takes from every run.
+// of the same run and stream, for receiving.
 func NewQueue[T any](ctx context.Context, b *Bus, stream, run string) (*Queue[T], error) {
-	q := &Queue[T]{bus: b, stream: stream, run: run}
-	name := "takers"
-	if run != "*" {
-		name = "takers-" + run
-	}
+	q := &Queue[T]{bus: b, stream: stream}
 	var err error
 	q.consumer, err = b.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
-		Durable: name, FilterSubject: subject(run, stream, ">"),
+		Durable: "takers-" + run, FilterSubject: subject(run, stream, ">"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: b.cfg.AckWait, MaxAckPending: 100_000,
 	})
 	if err != nil {

@@ -23,11 +23,12 @@ const (
 type Config struct {
 	// MaxTurns is the number of generations.
 	MaxTurns int `yaml:"max_turns"`
-	// MaxTurnTokens bounds one turn, MaxResponseTokens the whole response (observations
-	// included, as the trainer's response_length does), MaxPromptTokens the first prompt.
-	MaxTurnTokens     int `yaml:"max_turn_tokens"`
-	MaxResponseTokens int `yaml:"max_response_tokens"`
-	MaxPromptTokens   int `yaml:"max_prompt_tokens"`
+	// MaxTurnTokens bounds one turn.
+	MaxTurnTokens int `yaml:"max_turn_tokens"`
+	// MaxResponseTokens bounds the whole response, observations included, and MaxPromptTokens the
+	// first prompt: they are the trainer's response_length and prompt_length, set from there.
+	MaxResponseTokens int `yaml:"-"`
+	MaxPromptTokens   int `yaml:"-"`
 	// MaxContext is the model's context length; 0 takes it from /v1/models.
 	MaxContext int      `yaml:"max_context"`
 	Stop       StopMode `yaml:"stop"`

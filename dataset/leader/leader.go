@@ -121,8 +121,10 @@ type Deps struct {
 	Encode  Encode
 	// Archive keeps a scored group where a person can open it, before the group may leave.
 	Archive func(trajectory.ScoredGroup) error
-	Epoch   int64
-	Log     *zap.Logger
+	// Wrote, if set, is told of every batch when its record is durable.
+	Wrote func(BatchRecord)
+	Epoch int64
+	Log   *zap.Logger
 }
 
 // Leader is the dispatcher and assembler of one run.
@@ -331,6 +333,9 @@ func (l *Leader) write(ctx context.Context, held []Held[trajectory.ScoredGroup])
 	}
 	if err := l.deps.Batches.Append(ctx, record); err != nil {
 		return err
+	}
+	if l.deps.Wrote != nil {
+		l.deps.Wrote(record)
 	}
 	l.update(func(b *books) { b.batch(record) })
 	l.deps.Log.Info("batch written", zap.Int64("sequence", record.Sequence), zap.Int("groups", len(held)),

@@ -1,0 +1,182 @@
+// Package config is the configuration of every process of the project: one struct, read strictly
+// from YAML over its defaults, then overridden by flags. A process reads the sections that it uses.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/internal/strictyaml"
+	"github.com/verigraph/verigraph/jetstream"
+	"github.com/verigraph/verigraph/policy"
+	"github.com/verigraph/verigraph/reward/openai"
+	"github.com/verigraph/verigraph/rollout"
+	"github.com/verigraph/verigraph/sandbox"
+)
+
+// Config holds all sections.
+type Config struct {
+	// Run names the run: 1 to 64 letters, digits or '-'.
+	Run  string `yaml:"run"`
+	NATS NATS   `yaml:"nats"`
+	// Blob is the object store's URL or directory, shared by all processes of a run.
+	Blob    string         `yaml:"blob"`
+	Policy  Policy         `yaml:"policy"`
+	Rollout rollout.Config `yaml:"rollout"`
+	Sandbox sandbox.Config `yaml:"sandbox"`
+	Worker  Worker         `yaml:"worker"`
+	Reward  Reward         `yaml:"reward"`
+	Leader  leader.Config  `yaml:"leader"`
+	Trainer Trainer        `yaml:"trainer"`
+	Feed    Feed           `yaml:"feed"`
+	Admin   Admin          `yaml:"admin"`
+}
+
+// NATS is the broker.
+type NATS struct {
+	// URL of an external server or cluster; empty means the embedded one (verigraph run only).
+	URL string `yaml:"url"`
+	// Credentials is a NATS credentials file.
+	Credentials      string `yaml:"credentials"`
+	jetstream.Config `yaml:",inline"`
+}
+
+// Policy is the policy endpoint and its tokenizer.
+type Policy struct {
+	policy.Config `yaml:",inline"`
+	// Tokenizer is a directory or file with the model's tokenizer.json.
+	Tokenizer string `yaml:"tokenizer"`
+}
+
+// Worker bounds what one rollout worker runs at once.
+type Worker struct {
+	// Groups is the number of groups in work at a time; each runs group_size trajectories.
+	Groups int `yaml:"groups"`
+	// Cache is the directory for data files; empty takes a temporary one.
+	Cache string `yaml:"cache"`
+}
+
+// Reward is the reward server.
+type Reward struct {
+	// Preset is the name of a shipped preset or a file.
+	Preset string `yaml:"preset"`
+	// Judge is "rules" (no model) or "openai".
+	Judge  string        `yaml:"judge"`
+	OpenAI openai.Config `yaml:"openai"`
+	// Groups is the number of groups scored at a time.
+	Groups int `yaml:"groups"`
+	// Archive is a directory that keeps readable trajectories; empty keeps none.
+	Archive string `yaml:"archive"`
+}
+
+// Trainer states the trainer's limits in tokens. They bound the rollouts and the rows alike.
+type Trainer struct {
+	PromptLength   int `yaml:"prompt_length"`
+	ResponseLength int `yaml:"response_length"`
+}
+
+// Feed is the gRPC service for trainers.
+type Feed struct {
+	// Listen is HOST:PORT; port 0 chooses one.
+	Listen string `yaml:"listen"`
+	// TokenEnv names an environment variable with the bearer token that clients must send.
+	TokenEnv string `yaml:"token_env"`
+}
+
+// Admin serves health, metrics and pprof.
+type Admin struct {
+	// Listen is HOST:PORT; empty serves nothing.
+	Listen string `yaml:"listen"`
+}
+
+// Judges.
+const (
+	JudgeRules  = "rules"
+	JudgeOpenAI = "openai"
+)
+
+// Defaults suit one machine.
+func Defaults() Config {
+	return Config{
+		Run:     "local",
+		NATS:    NATS{Config: jetstream.Defaults()},
+		Policy:  Policy{Config: policy.Defaults()},
+		Rollout: rollout.Defaults(), Sandbox: sandbox.Defaults(),
+		Worker:  Worker{Groups: 2},
+		Reward:  Reward{Preset: "default", Judge: JudgeRules, OpenAI: openai.Defaults(), Groups: 4},
+		Leader:  leader.Defaults(),
+		Trainer: Trainer{PromptLength: 4096, ResponseLength: 16384},
+		Feed:    Feed{Listen: "127.0.0.1:0"},
+	}
+}
+
+// Load reads a file over the defaults.
+func Load(path string) (Config, error) {
+	c := Defaults()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("config: %w", err)
+	}
+	return c, strictyaml.Decode(path, data, &c)
+}
+
+// Resolve spreads values that stand in one section and hold in others.
+func (c *Config) Resolve() {
+	c.Rollout.MaxPromptTokens, c.Rollout.MaxResponseTokens = c.Trainer.PromptLength, c.Trainer.ResponseLength
+	c.Leader.Limits.PromptLength, c.Leader.Limits.ResponseLength = c.Trainer.PromptLength, c.Trainer.ResponseLength
+	c.Leader.Run = c.Run
+}
+
+// ValidateWorker checks the sections of a rollout worker.
+func (c Config) ValidateWorker() error {
+	errs := []error{c.common(), c.Policy.Config.Validate(), c.Rollout.Validate(), c.Sandbox.Validate()}
+	if c.Policy.Tokenizer == "" {
+		errs = append(errs, errors.New("policy.tokenizer: a directory or file with the model's tokenizer.json is needed"))
+	}
+	if c.Worker.Groups < 1 {
+		errs = append(errs, fmt.Errorf("worker.groups: %d, want at least 1", c.Worker.Groups))
+	}
+	return errors.Join(errs...)
+}
+
+// ValidateReward checks the sections of a reward server with its leader and feed.
+func (c Config) ValidateReward() error {
+	errs := []error{c.common(), c.Leader.Validate()}
+	switch c.Reward.Judge {
+	case JudgeRules:
+	case JudgeOpenAI:
+		errs = append(errs, c.Reward.OpenAI.Validate())
+	default:
+		errs = append(errs, fmt.Errorf("reward.judge: %q, want %s or %s", c.Reward.Judge, JudgeRules, JudgeOpenAI))
+	}
+	if c.Reward.Groups < 1 {
+		errs = append(errs, fmt.Errorf("reward.groups: %d, want at least 1", c.Reward.Groups))
+	}
+	if name := c.Feed.TokenEnv; name != "" && os.Getenv(name) == "" {
+		errs = append(errs, fmt.Errorf("feed.token_env: the environment variable %s is not set", name))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) common() error {
+	errs := []error{jetstream.CheckRun(c.Run), c.NATS.Config.Validate()}
+	if c.Blob == "" {
+		errs = append(errs, errors.New("blob: a directory or URL of the object store is needed"))
+	}
+	for name, v := range map[string]int{"prompt_length": c.Trainer.PromptLength, "response_length": c.Trainer.ResponseLength} {
+		if v < 1 {
+			errs = append(errs, fmt.Errorf("trainer.%s: %d, want at least 1", name, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// External additionally needs a broker outside this process.
+func (c Config) External() error {
+	if c.NATS.URL == "" {
+		return errors.New("nats.url: the URL of a NATS server with JetStream is needed")
+	}
+	return nil
+}
