@@ -1,5 +1,8 @@
 package evidence
 
+// Schema is the version of the stored form that this package writes and reads.
+const Schema = 1
+
 // Export is the stable JSON form of a graph (schema 1). It is all that reward, replay, viewer and
 // corpus builder ever see; nothing in it comes from the session unchecked.
 type Export struct {
@@ -51,10 +54,13 @@ type Node struct {
 	ValueKind  string `json:"value_kind,omitempty"` // value
 	Repr       string `json:"repr,omitempty"`       // value
 
-	Template  string  `json:"template,omitempty"` // atomic
-	Fields    []Field `json:"fields,omitempty"`   // atomic
-	Text      string  `json:"text,omitempty"`     // claims: rendered text or conclusion
-	Reasoning string  `json:"reasoning,omitempty"`
+	Template string  `json:"template,omitempty"` // atomic
+	Fields   []Field `json:"fields,omitempty"`   // atomic
+	Values   []Value `json:"values,omitempty"`   // atomic: the values of its placeholders
+	// Given are placeholders of an atomic claim whose rendered number stands in the question.
+	Given     []string `json:"given,omitempty"`
+	Text      string   `json:"text,omitempty"` // claims: rendered text or conclusion
+	Reasoning string   `json:"reasoning,omitempty"`
 	// Restates is the premise id that a derived claim merely repeats, if any.
 	Restates string `json:"restates,omitempty"`
 	// NewNumbers are numbers of a claim that neither its placeholders (atomic) or premises
@@ -63,6 +69,8 @@ type Node struct {
 	// Tainted: created after the session was tainted.
 	Tainted bool `json:"tainted,omitempty"`
 }
+
+func (n *Node) isClaim() bool { return n.Kind == NodeAtomic || n.Kind == NodeDerived }
 
 // EdgeKind is compute, control, ground or derive.
 type EdgeKind string
