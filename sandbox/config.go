@@ -1,0 +1,87 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config says which interpreter sessions run, how well they must be isolated and what they may use.
+type Config struct {
+	// Python is the interpreter of the environment that holds the packages of
+	// python/requirements.txt, e.g. .venv/sandbox/bin/python.
+	Python string `yaml:"python"`
+	// MinTier is the least isolation that New accepts.
+	MinTier Tier `yaml:"min_tier"`
+	// MaxSessions bounds the live sessions; further starts wait in line.
+	MaxSessions int `yaml:"max_sessions"`
+	// StartTimeout bounds one start, the time in line not counted.
+	StartTimeout time.Duration `yaml:"start_timeout"`
+	Limits       Limits        `yaml:"limits"`
+}
+
+// Limits bound one session. Sizes are bytes.
+type Limits struct {
+	// CellWall and CellCPU bound one cell; past either the session is killed.
+	CellWall time.Duration `yaml:"cell_wall"`
+	CellCPU  time.Duration `yaml:"cell_cpu"`
+	// MemoryBytes bounds the address space (RLIMIT_AS): the cell sees a MemoryError.
+	MemoryBytes int64 `yaml:"memory_bytes"`
+	// OutputBytes is what a cell's output keeps, half of it head and half tail.
+	OutputBytes int64 `yaml:"output_bytes"`
+	// ScratchBytes bounds the working directory and /tmp together.
+	ScratchBytes int64 `yaml:"scratch_bytes"`
+	// FileBytes bounds one written file.
+	FileBytes int64 `yaml:"file_bytes"`
+	// Processes bounds the threads (a session can't start processes), OpenFiles the descriptors.
+	Processes int `yaml:"processes"`
+	OpenFiles int `yaml:"open_files"`
+	// FrameBytes bounds one message to or from a session, the cell's code included.
+	FrameBytes int64 `yaml:"frame_bytes"`
+}
+
+// Defaults returns the configuration that a laptop and a worker start from.
+func Defaults() Config {
+	return Config{
+		Python:       ".venv/sandbox/bin/python",
+		MinTier:      TierStrict,
+		MaxSessions:  64,
+		StartTimeout: 30 * time.Second,
+		Limits: Limits{
+			CellWall:     60 * time.Second,
+			CellCPU:      60 * time.Second,
+			MemoryBytes:  4 << 30,
+			OutputBytes:  16 << 10,
+			ScratchBytes: 256 << 20,
+			FileBytes:    128 << 20,
+			Processes:    64,
+			OpenFiles:    256,
+			FrameBytes:   1 << 20,
+		},
+	}
+}
+
+// Validate reports every problem at once, each with its key.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(ok bool, key, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("sandbox: %s: want %s", key, want))
+		}
+	}
+	l := c.Limits
+	bad(c.Python != "", "python", "the path of a Python interpreter")
+	bad(c.MinTier.rank() > 0, "min_tier", "strict, gvisor, confined or none")
+	bad(c.MaxSessions >= 1 && c.MaxSessions <= maxSlots, "max_sessions", fmt.Sprintf("1 to %d", maxSlots))
+	bad(c.StartTimeout > 0, "start_timeout", "a positive duration")
+	bad(l.CellWall > 0, "limits.cell_wall", "a positive duration")
+	bad(l.CellCPU > 0, "limits.cell_cpu", "a positive duration")
+	bad(l.MemoryBytes >= 256<<20, "limits.memory_bytes", "at least 256 MiB")
+	bad(l.OutputBytes >= 256, "limits.output_bytes", "at least 256")
+	bad(l.ScratchBytes >= 1<<20, "limits.scratch_bytes", "at least 1 MiB")
+	bad(l.FileBytes >= 1<<20, "limits.file_bytes", "at least 1 MiB")
+	bad(l.Processes >= 8, "limits.processes", "at least 8")
+	bad(l.OpenFiles >= 32, "limits.open_files", "at least 32")
+	bad(l.FrameBytes >= 64<<10 && l.FrameBytes <= 64<<20, "limits.frame_bytes", "64 KiB to 64 MiB")
+	return errors.Join(errs...)
+}

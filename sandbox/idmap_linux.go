@@ -1,0 +1,61 @@
+package sandbox
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+const (
+	// sessionID is the uid and gid that a session sees itself as.
+	sessionID = 1000
+	// firstOuterID starts the range of host ids, one per slot, that sessions run as when we are
+	// root. They own nothing, and none is shared: limits that the kernel counts by user
+	// (RLIMIT_NPROC is not even enforced for root) stay one session's own.
+	firstOuterID = 1_610_612_736
+	maxSlots     = 10_000
+)
+
+// idMapping says which ids a session has on the host.
+type idMapping struct {
+	uids, gids []syscall.SysProcIDMap
+	// switches: the session's init leaves its first id for sessionID.
+	switches bool
+}
+
+// mapIDs maps the ids of the session in slot. As root the init keeps our id to build the mounts
+// and then becomes an id that owns nothing. Otherwise only our own id can be mapped.
+func mapIDs(slot int, ranged bool) idMapping {
+	if !ranged {
+		one := func(host int) []syscall.SysProcIDMap {
+			return []syscall.SysProcIDMap{{ContainerID: 0, HostID: host, Size: 1}}
+		}
+		return idMapping{uids: one(os.Geteuid()), gids: one(os.Getegid())}
+	}
+	two := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1},
+		{ContainerID: sessionID, HostID: firstOuterID + slot, Size: 1}}
+	return idMapping{uids: two, gids: two, switches: true}
+}
+
+// canMapRange reports whether we are root over the range that mapIDs wants.
+func canMapRange() bool {
+	return os.Geteuid() == 0 && os.Getegid() == 0 &&
+		covers("/proc/self/uid_map", firstOuterID, maxSlots) && covers("/proc/self/gid_map", firstOuterID, maxSlots)
+}
+
+func covers(path string, first, count int64) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var inside, outside, size int64
+		if _, err := fmt.Sscan(s.Text(), &inside, &outside, &size); err == nil &&
+			inside <= first && first+count <= inside+size {
+			return true
+		}
+	}
+	return false
+}

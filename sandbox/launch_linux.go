@@ -1,0 +1,257 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootstrap reads the runner's compiled code from the control socket and runs it. It is the only
+// code on the interpreter's command line.
+const bootstrap = `import os,marshal
+def r(n):
+    b=b''
+    while len(b)<n:
+        c=os.read(3,n-len(b))
+        if not c: os._exit(0)
+        b+=c
+    return b
+exec(marshal.loads(r(int.from_bytes(r(4),'big'))),{'__name__':'<runner>'})`
+
+// systemPaths are what an interpreter needs of the host besides its own prefixes.
+var systemPaths = []string{"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/mime.types"}
+
+// loaders are the dynamic loaders that run the interpreter.
+var loaders = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-aarch64.so.1"}
+
+// passedThrough are variables of ours that a session gets too: they choose how the same CPU computes.
+var passedThrough = []string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
+
+// launch starts one session and waits until its runner is ready.
+func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, seed int64) (_ *session, err error) {
+	dir := scratchDir
+	if !s.tier.namespaces() {
+		if dir, err = hostScratch(s.scratch, slot, files); err != nil {
+			return nil, err
+		}
+	}
+	sess := &session{sandbox: s, slot: slot, limits: s.cfg.Limits}
+	if !s.tier.namespaces() {
+		sess.dir = filepath.Dir(dir)
+	}
+	defer func() {
+		if err != nil {
+			sess.discard()
+		}
+	}()
+	if err = s.connect(sess, slot); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(s.cfg.StartTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err = sess.control.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, sess.proc.kill)
+	defer stop()
+	if err = s.handshake(sess, dir, files, seed); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	return sess, sess.control.SetDeadline(time.Time{})
+}
+
+// connect starts the process with its control socket and output pipe.
+func (s *Sandbox) connect(sess *session, slot int) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "session control")
+	defer theirs.Close()
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		unix.Close(pair[0])
+		return err
+	}
+	sess.control = os.NewFile(uintptr(pair[0]), "control")
+	// Our end does not block, theirs does: a print must wait for us, not fail.
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return fmt.Errorf("output pipe: %w", err)
+	}
+	w := os.NewFile(uintptr(ends[1]), "session output")
+	defer w.Close()
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		unix.Close(ends[0])
+		return err
+	}
+	sess.pipe = newDrain(os.NewFile(uintptr(ends[0]), "output"))
+	sess.proc, err = s.spawn.spawn(s.tier, mapIDs(slot, s.ranged), w, theirs)
+	if err != nil {
+		return fmt.Errorf("start process: %w", err)
+	}
+	return nil
+}
+
+// handshake sends the init its specification, the interpreter its runner and the runner its start
+// request, and waits for the word that it is ready.
+func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, seed int64) error {
+	nonce := newNonce()
+	data := []string{dir}
+	if s.tier.namespaces() {
+		data = []string{dir, dataDir}
+	}
+	start := startRequest{Nonce: nonce, Seed: seed, SysPath: s.python.SysPath, DataDirs: data,
+		FrameBytes: s.cfg.Limits.FrameBytes, HeadBytes: s.cfg.Limits.OutputBytes}
+	for _, f := range files {
+		start.Files = append(start.Files, f.Name)
+	}
+	const limit = 1 << 24
+	if err := errors.Join(writeFrame(sess.control, s.initSpec(dir, files), limit),
+		writeRaw(sess.control, s.python.Runner, limit), writeFrame(sess.control, start, limit)); err != nil {
+		// The init may have given up already; then its own words explain more.
+		if why := s.explain(sess, nonce); why != nil {
+			return why
+		}
+		return fmt.Errorf("handshake: %w", err)
+	}
+	if why := s.explain(sess, nonce); why != nil {
+		return why
+	}
+	return nil
+}
+
+// explain reads the answer to the handshake; nil means ready.
+func (s *Sandbox) explain(sess *session, nonce string) error {
+	body, err := readFrame(sess.control, 1<<20)
+	if err != nil {
+		sess.proc.kill()
+		<-sess.proc.exited
+		return fmt.Errorf("session ended at start: %w (%v): %s", err, sess.proc.state, sess.pipe.rest())
+	}
+	if f, err := parseFrame(body, ""); err == nil && f.Failed != nil {
+		return errors.New(f.Failed.Error)
+	}
+	f, err := parseFrame(body, nonce)
+	if err != nil {
+		return err
+	}
+	if f.Failed != nil {
+		return errors.New(f.Failed.Error)
+	}
+	if f.Ready == nil {
+		return badFrame("not a ready frame")
+	}
+	return nil
+}
+
+// initSpec says what the session's init does.
+func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
+	l := s.cfg.Limits
+	spec := initSpec{
+		Tier: s.tier, SwitchID: s.tier.namespaces() && s.ranged, Dir: dir,
+		Limits: initLimits{AddressSpace: uint64(l.MemoryBytes), FileSize: uint64(l.FileBytes),
+			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes)},
+		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap},
+		Env:  environment(dir, s.tier.namespaces()),
+	}
+	if !s.tier.namespaces() {
+		// The limit counts all processes of the user; sessions share ours.
+		spec.Limits.Processes = 1 << 14
+	}
+	system := append(append([]string(nil), systemPaths...), s.python.Prefixes...)
+	spec.ReadOnly = append(system, "/dev/zero", "/dev/random", "/dev/urandom", "/proc")
+	spec.Write = []string{dir, tmpDir, "/dev/null"}
+	spec.Execute = append([]string{s.python.Real}, loaders...)
+	if s.tier.namespaces() {
+		owner := 0
+		if spec.SwitchID {
+			owner = sessionID
+		}
+		spec.Root = rootSpec{Binds: system, Files: files, ScratchBytes: l.ScratchBytes, Owner: owner}
+		spec.ReadOnly = append(spec.ReadOnly, dataDir, "/etc/passwd")
+		return spec
+	}
+	spec.ReadOnly = append(spec.ReadOnly[:len(spec.ReadOnly)-1], "/proc/self", "/etc/localtime")
+	spec.Write = []string{dir, filepath.Join(filepath.Dir(dir), "tmp"), "/dev/null"}
+	for _, f := range files {
+		spec.ReadOnly = append(spec.ReadOnly, f.Path)
+	}
+	return spec
+}
+
+// environment is the whole environment of a session: nothing of ours leaks into it.
+func environment(dir string, namespaces bool) []string {
+	tmp := tmpDir
+	if !namespaces {
+		tmp = filepath.Join(filepath.Dir(dir), "tmp")
+	}
+	env := []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TZ=UTC", "HOME=" + dir, "TMPDIR=" + tmp,
+		"MPLBACKEND=Agg", "MPLCONFIGDIR=" + filepath.Join(tmp, "matplotlib"), "PYTHONHASHSEED=0",
+		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
+		// One arena for two threads: each reserves 64 MiB of address space.
+		"MALLOC_ARENA_MAX=2",
+		// joblib would start processes, which a session can't.
+		"JOBLIB_MULTIPROCESSING=0", "LOKY_MAX_CPU_COUNT=1",
+	}
+	for _, name := range passedThrough {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// hostScratch makes the working directory of a session without a mount namespace; data files are
+// links, which only Landlock protects.
+func hostScratch(root string, slot int, files []bindFile) (string, error) {
+	own, err := os.MkdirTemp(root, strconv.Itoa(slot)+"-")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(own, "scratch")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(own, "tmp"), 0o700)); err != nil {
+		return "", err
+	}
+	for _, f := range files {
+		at := filepath.Join(dir, f.Name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.Symlink(f.Path, at)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func newNonce() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// insideGVisor reports whether the kernel is gVisor's, which says so in its log.
+func insideGVisor() bool {
+	if runtime.GOOS != "linux" {
+		return false
+	}
+	buf := make([]byte, 64<<10)
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, buf)
+	return err == nil && strings.Contains(string(buf[:n]), "Starting gVisor")
+}

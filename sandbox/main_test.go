@@ -1,0 +1,164 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/evidence"
+	"go.uber.org/goleak"
+)
+
+// python is the interpreter that `make python` sets up.
+var python = filepath.Join("..", ".venv", "sandbox", "bin", "python")
+
+func TestMain(m *testing.M) {
+	MaybeInit()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	if err := CheckPython(ctx, python); err != nil {
+		fmt.Fprintln(os.Stderr, "the tests need the session environment: run `make python`:", err)
+		os.Exit(1)
+	}
+	cancel()
+	code := m.Run()
+	if shared != nil {
+		if err := shared.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+var (
+	sharedOnce sync.Once
+	shared     *Sandbox
+	sharedErr  error
+)
+
+func testConfig() Config {
+	cfg := Defaults()
+	cfg.Python = python
+	cfg.Limits.CellWall, cfg.Limits.CellCPU = 60*time.Second, 60*time.Second
+	return cfg
+}
+
+// box is the sandbox that tests share.
+func box(t *testing.T) *Sandbox {
+	t.Helper()
+	sharedOnce.Do(func() { shared, sharedErr = New(testConfig()) })
+	require.NoError(t, sharedErr)
+	return shared
+}
+
+// own is a sandbox of the test's own.
+func own(t *testing.T, change func(*Config)) *Sandbox {
+	t.Helper()
+	cfg := testConfig()
+	change(&cfg)
+	s, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// start starts a session that holds the given data files (name to content).
+func start(t *testing.T, s *Sandbox, files map[string]string) Session {
+	t.Helper()
+	spec := Spec{Files: map[string]string{}, Seed: 7}
+	dir := t.TempDir()
+	i := 0
+	for name, content := range files {
+		path := filepath.Join(dir, fmt.Sprint("blob", i))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+		spec.Files[name] = path
+		i++
+	}
+	sess, err := s.Start(t.Context(), spec)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, sess.Close()) })
+	return sess
+}
+
+// run runs one cell with a fresh graph.
+func run(t *testing.T, sess Session, code string) Result {
+	t.Helper()
+	return runWith(t, sess, code, &graph{})
+}
+
+func runWith(t *testing.T, sess Session, code string, host Host) Result {
+	t.Helper()
+	res, err := sess.Run(t.Context(), code, host)
+	require.NoError(t, err)
+	return res
+}
+
+// graph is a Host that takes everything, or refuses with refuse, and keeps what it was told.
+type graph struct {
+	refuse    string
+	reports   []evidence.Report
+	binds     []evidence.BindRequest
+	infers    []evidence.InferRequest
+	submits   []evidence.SubmitRequest
+	taints    []string
+	onReport  func(evidence.Report)
+	ids       int
+	lastOrder []string
+}
+
+func (g *graph) Completed(r evidence.Report) {
+	g.reports = append(g.reports, r)
+	g.lastOrder = append(g.lastOrder, fmt.Sprint("completed ", r.Index))
+	if g.onReport != nil {
+		g.onReport(r)
+	}
+}
+
+func (g *graph) Taint(statement int, construct string) {
+	g.taints = append(g.taints, construct)
+}
+
+func (g *graph) refusal() *evidence.Refusal {
+	if g.refuse == "" {
+		return nil
+	}
+	return &evidence.Refusal{Rule: "test", Message: g.refuse}
+}
+
+func (g *graph) id() string {
+	g.ids++
+	return fmt.Sprint("c", g.ids)
+}
+
+func (g *graph) Bind(r evidence.BindRequest) (string, string, *evidence.Refusal) {
+	g.binds = append(g.binds, r)
+	g.lastOrder = append(g.lastOrder, fmt.Sprint("bind ", r.Statement))
+	if ref := g.refusal(); ref != nil {
+		return "", "", ref
+	}
+	return g.id(), "text of " + r.Template, nil
+}
+
+func (g *graph) Infer(r evidence.InferRequest) (string, string, *evidence.Refusal) {
+	g.infers = append(g.infers, r)
+	if ref := g.refusal(); ref != nil {
+		return "", "", ref
+	}
+	return g.id(), r.Conclusion, nil
+}
+
+func (g *graph) Submit(r evidence.SubmitRequest) *evidence.Refusal {
+	g.submits = append(g.submits, r)
+	return g.refusal()
+}

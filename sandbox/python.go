@@ -1,0 +1,114 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed python/runner.py
+var runnerSource []byte
+
+//go:embed python/selftest.py
+var selftestSource string
+
+//go:embed python/probe.py
+var probeSource string
+
+//go:embed python/requirements.txt
+var requirements string
+
+// interpreter is what is known about Config.Python. It is asked once, from a plain process, before
+// any session exists.
+type interpreter struct {
+	Executable string            `json:"executable"`
+	Real       string            `json:"real"`
+	Prefixes   []string          `json:"prefixes"`
+	SysPath    []string          `json:"sys_path"`
+	Version    []int             `json:"version"`
+	Packages   map[string]string `json:"packages"`
+	// Runner is the runner's compiled code (marshal, base64): compiling it anew would be the
+	// larger part of a start.
+	Runner []byte `json:"runner"`
+}
+
+func (i interpreter) version() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(i.Version), " ", "."), "[]")
+}
+
+// inspect runs the probe in the interpreter.
+func inspect(ctx context.Context, python string) (interpreter, error) {
+	path, err := filepath.Abs(python)
+	if err != nil {
+		return interpreter{}, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return interpreter{}, fmt.Errorf("python environment %s: no interpreter there; run make python", python)
+	}
+	cmd := exec.CommandContext(ctx, path, "-s", "-P", "-B", "-c", probeSource)
+	cmd.Env = []string{"LANG=C.UTF-8"}
+	cmd.Stdin = bytes.NewReader(runnerSource)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return interpreter{}, ctx.Err()
+		}
+		return interpreter{}, fmt.Errorf("python environment %s: %w: %s", python, err, lastLine(stderr.String()))
+	}
+	var i interpreter
+	if err := json.Unmarshal(stdout.Bytes(), &i); err != nil {
+		return interpreter{}, fmt.Errorf("python environment %s: unexpected answer: %w", python, err)
+	}
+	if len(i.Version) < 2 || i.Version[0] != 3 || i.Version[1] < 11 {
+		return interpreter{}, fmt.Errorf("python environment %s: CPython 3.11 or newer is required, found %s", python, i.version())
+	}
+	i.Executable = path
+	return i, nil
+}
+
+// CheckPython verifies that the environment of python holds every package of requirements.txt at
+// its version, and names those that are missing or differ.
+func CheckPython(ctx context.Context, python string) error {
+	i, err := inspect(ctx, python)
+	if err != nil {
+		return err
+	}
+	return i.check(python)
+}
+
+func (i interpreter) check(python string) error {
+	var errs []error
+	for _, line := range strings.Split(requirements, "\n") {
+		name, want, ok := strings.Cut(strings.TrimSpace(line), "==")
+		if !ok || strings.HasPrefix(name, "#") {
+			continue
+		}
+		found := i.Packages[normalName(name)]
+		if found == want {
+			continue
+		}
+		if found == "" {
+			found = "nothing"
+		}
+		errs = append(errs, fmt.Errorf("python environment %s: %s %s is required, found %s; run make python", python, name, want, found))
+	}
+	return errors.Join(errs...)
+}
+
+// normalName is a package's name as indexes compare it.
+func normalName(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(name), "_", "-"), ".", "-")
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}

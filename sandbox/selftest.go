@@ -1,0 +1,131 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// required names the checks that a tier promises; the others are not looked at.
+func (t Tier) required() []string {
+	always := []string{"read_data", "write_scratch", "descriptors", "environment", "rlimit_nofile", "rlimit_fsize", "rlimit_as", "rlimit_core"}
+	filtered := []string{"no_new_privs", "seccomp_filter", "no_capabilities", "no_sockets", "no_processes", "no_signals_to_others"}
+	files := []string{"host_file", "host_directory", "host_home", "write_usr", "write_root", "write_data"}
+	namespaced := []string{"process_1", "remove_data"}
+	switch t {
+	case TierStrict:
+		return concat(always, filtered, files, namespaced, []string{"empty_bounding_set", "no_host_processes", "landlock", "rlimit_nproc"})
+	case TierGVisor:
+		return concat(always, filtered, files, namespaced)
+	case TierConfined:
+		return concat(always, filtered, files)
+	}
+	return always
+}
+
+func concat(lists ...[]string) []string {
+	var out []string
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// optional are checks that need a /proc, which some hosts don't let a namespace mount; what they
+// look at is set by calls whose failure ends the start.
+var optional = map[string]bool{"no_new_privs": true, "seccomp_filter": true, "no_capabilities": true, "empty_bounding_set": true, "no_host_processes": true}
+
+// selfTest runs a real session that tries what the tier forbids.
+func (s *Sandbox) selfTest(ctx context.Context) error {
+	dir, err := os.MkdirTemp(s.scratch, "selftest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	data, secret := filepath.Join(dir, "selftest.csv"), filepath.Join(dir, "secret")
+	if err := errors.Join(os.WriteFile(data, []byte("a,b\n"), 0o644), os.WriteFile(secret, []byte("secret"), 0o644),
+		os.Chmod(dir, 0o755), os.Chmod(s.scratch, 0o755)); err != nil {
+		return err
+	}
+	slot, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	sess, err := s.start(ctx, slot, []bindFile{{Name: "selftest.csv", Path: data}}, 0)
+	if err != nil {
+		return err
+	}
+	defer sess.Close()
+	res, err := sess.Run(ctx, s.selfTestCell(secret), silent{})
+	if err != nil {
+		return err
+	}
+	if res.Status != trajectory.CellOK {
+		return fmt.Errorf("self-test: %s: %s%s", res.Status, res.Traceback, res.Output)
+	}
+	return judge(s.tier, res.Output)
+}
+
+// judge compares what the self-test saw with what the tier promises.
+func judge(tier Tier, output string) error {
+	var checks map[string]string
+	if err := json.Unmarshal([]byte(strings.TrimSpace(output)), &checks); err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
+	var errs []error
+	for _, name := range tier.required() {
+		why, ran := checks[name]
+		switch {
+		case !ran && !optional[name]:
+			errs = append(errs, fmt.Errorf("self-test: %s: did not run", name))
+		case why != "":
+			errs = append(errs, fmt.Errorf("self-test: %s: %s", name, why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// selfTestCell is the self-test with what it must know of the host.
+func (s *Sandbox) selfTestCell(secret string) string {
+	l := s.cfg.Limits
+	exe, _ := os.Executable()
+	var names []string
+	for _, v := range environment("", true) {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	limits := map[string]int64{"NOFILE": int64(l.OpenFiles), "FSIZE": l.FileBytes, "AS": l.MemoryBytes, "CORE": 0}
+	if s.tier.namespaces() {
+		limits["NPROC"] = int64(l.Processes)
+	}
+	quote := func(v any) string {
+		b, _ := json.Marshal(v) // strings, numbers and lists of them: also Python literals
+		return string(b)
+	}
+	return fmt.Sprintf("HOST_FILE = %s\nHOST_DIR = %s\nENVIRONMENT = %s\nLIMITS = %s\n%s",
+		quote(secret), quote(filepath.Dir(exe)), quote(names), quote(limits), selftestSource)
+}
+
+// silent is a Host that has no graph.
+type silent struct{}
+
+func (silent) Completed(evidence.Report) {}
+func (silent) Taint(int, string)         {}
+func (silent) Bind(evidence.BindRequest) (string, string, *evidence.Refusal) {
+	return "", "", &evidence.Refusal{Rule: "self_test", Message: "no graph"}
+}
+func (silent) Infer(evidence.InferRequest) (string, string, *evidence.Refusal) {
+	return "", "", &evidence.Refusal{Rule: "self_test", Message: "no graph"}
+}
+func (silent) Submit(evidence.SubmitRequest) *evidence.Refusal {
+	return &evidence.Refusal{Rule: "self_test", Message: "no graph"}
+}
