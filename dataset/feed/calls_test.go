@@ -1,0 +1,181 @@
+package feed_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/verigraph/verigraph/dataset/feed"
+	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
+	"github.com/verigraph/verigraph/task"
+)
+
+func TestAckIsIdempotentAndNeverMovesACursorBack(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	for i := range 3 {
+		m.add(t, []byte{byte(i)})
+	}
+	client := start(t, m)
+	for _, step := range []struct {
+		cursor        string
+		sequence      int64
+		want          int64
+		wantRecording int64 // the trainer step that the cursor holds
+	}{
+		{"", 2, 2, 10}, {"", 2, 2, 10}, {"trainer", 1, 2, 10}, {"other", 1, 1, 13}, {"", 3, 3, 14},
+	} {
+		number := int64(10)
+		switch {
+		case step.cursor == "other":
+			number = 13
+		case step.sequence == 3:
+			number = 14
+		}
+		resp, err := client.Ack(t.Context(), &pb.AckRequest{Cursor: step.cursor, Sequence: step.sequence, TrainerStep: number})
+		require.NoError(t, err)
+		assert.Equal(t, step.want, resp.GetAcknowledged(), "%+v", step)
+	}
+	assert.Equal(t, map[string]int64{"trainer": 14, "other": 13}, m.steps)
+}
+
+func TestAnAckThatCannotBeMeantIsRefused(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	m.add(t, []byte("abc"))
+	client := start(t, m)
+	for _, req := range []*pb.AckRequest{
+		{Sequence: 2}, {Sequence: 0}, {Sequence: -1}, {Sequence: 1, TrainerStep: -1}, {Cursor: "no/slash", Sequence: 1},
+		{Cursor: strings.Repeat("a", 65), Sequence: 1},
+	} {
+		_, err := client.Ack(t.Context(), req)
+		assert.Equal(t, codes.InvalidArgument, status.Code(err), "%v", req)
+	}
+	assert.Empty(t, m.cursors)
+}
+
+func TestStatusCarriesTheWholeLedgerAndSurvivesInvalidUTF8(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	m.add(t, []byte("abc"))
+	m.finish()
+	client := start(t, m)
+	_, err := client.Ack(t.Context(), &pb.AckRequest{Sequence: 1})
+	require.NoError(t, err)
+	got, err := client.GetStatus(t.Context(), &pb.GetStatusRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, "run\uFFFD", got.GetRun())
+	assert.Equal(t, []int64{9, 8, 1, 1}, []int64{
+		got.GetPrompts(), got.GetBacklog(), got.GetBatchesWritten(), got.GetBatchesAcknowledged(),
+	})
+	assert.True(t, got.GetComplete())
+	l := got.GetLedger()
+	assert.Equal(t, []int64{28, 1, 2, 3, 4, 5, 6, 7}, []int64{
+		l.GetDispatched(), l.GetDelivered(), l.GetFiltered(), l.GetStale(), l.GetUnscored(), l.GetFailed(),
+		l.GetSetAside(), l.GetInFlight(),
+	})
+}
+
+func TestSubmitKeepsTheReferenceApartFromThePrompt(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	client := start(t, m)
+	digest := strings.Repeat("0f", 32)
+	resp, err := client.SubmitPrompts(t.Context(), &pb.SubmitPromptsRequest{Final: true, Prompts: []*pb.Prompt{
+		{
+			Id: "p1", Question: "q", DataSource: "dabench", MetaJson: []byte(`{"a":1}`), Validate: true,
+			Files:   []*pb.DataFile{{Name: "a.csv", Sha256: digest, Size: 3}},
+			Answers: []*pb.NamedAnswer{{Name: "x", Value: "secret-1"}}, AnswerText: "secret-2",
+		},
+		{Id: "p2", Question: "q"},
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, int32(2), resp.GetAccepted())
+	assert.True(t, m.final)
+	require.Len(t, m.submitted, 2)
+	got := m.submitted[0]
+	assert.True(t, got.Validate)
+	assert.Equal(t, task.Prompt{
+		ID: "p1", Question: "q", DataSource: "dabench", Meta: json.RawMessage(`{"a":1}`),
+		Files: []task.File{{Name: "a.csv", SHA256: digest, Size: 3}},
+	}, got.Prompt)
+	assert.Equal(t, &task.Reference{
+		PromptID: "p1", DataSource: "dabench", Meta: json.RawMessage(`{"a":1}`), Text: "secret-2",
+		Answers: []task.NamedAnswer{{Name: "x", Value: "secret-1"}},
+	}, got.Reference)
+	assert.Nil(t, m.submitted[1].Reference, "no answer is no reference")
+}
+
+func TestSubmitNamesEveryProblemAndTakesNothing(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	client := start(t, m)
+	good := strings.Repeat("0f", 32)
+	_, err := client.SubmitPrompts(t.Context(), &pb.SubmitPromptsRequest{Prompts: []*pb.Prompt{
+		{Id: "ok", Question: "q"},
+		{Question: "q"},
+		{Id: "ok"},
+		{Id: "m", Question: "q", MetaJson: []byte(`[1]`)},
+		{Id: "n", Question: "q", MetaJson: []byte(`null`)},
+		{Id: "f", Question: "q", Answers: []*pb.NamedAnswer{{Value: "v"}}, Files: []*pb.DataFile{
+			{Name: "../etc", Sha256: good, Size: 1},
+			{Name: "a/b.csv", Sha256: good, Size: 1},
+			{Name: "a.csv", Sha256: strings.ToUpper(good), Size: 1},
+			{Name: "a.csv", Sha256: good, Size: 1},
+			{Name: "c.csv", Sha256: good},
+			{Name: "", Sha256: good, Size: 1},
+		}},
+	}})
+	assert.Equal(t, codes.InvalidArgument, status.Code(err))
+	for _, want := range []string{
+		`prompt 1 (""): id: empty`, `prompt 2 ("ok"): question: empty`, `prompt 2 ("ok"): prompt 0 has the same id`,
+		`prompt 3 ("m"): meta_json`, `prompt 4 ("n"): meta_json`, `files: "../etc" is no plain`,
+		`files: "a/b.csv" is no plain`, `a.csv: sha256`, `"a.csv" is there twice`, `c.csv: size 0`, `files: "" is no plain`,
+		`answers: a name is empty`,
+	} {
+		assert.ErrorContains(t, err, want)
+	}
+	assert.Empty(t, m.submitted)
+}
+
+func TestEveryReasonHasItsWireCode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		code codes.Code
+	}{
+		{feed.ErrFull, codes.ResourceExhausted},
+		{feed.ErrClosed, codes.FailedPrecondition},
+		{feed.ErrInvalid, codes.InvalidArgument},
+		{feed.ErrNoBatch, codes.NotFound},
+		{feed.ErrStorage, codes.Unavailable},
+		{feed.ErrDamaged, codes.DataLoss},
+		{errors.New("anything else"), codes.Internal},
+		{status.Error(codes.Aborted, "made by a source"), codes.Aborted},
+	} {
+		t.Run(c.code.String(), func(t *testing.T) {
+			t.Parallel()
+			m := newMemory(t)
+			m.submitErr = fmt.Errorf("prompt caf\xe9: %w", c.err)
+			_, err := start(t, m).SubmitPrompts(t.Context(), &pb.SubmitPromptsRequest{})
+			assert.Equal(t, c.code, status.Code(err), "%v", err)
+			assert.ErrorContains(t, err, "caf\uFFFD")
+		})
+	}
+}
+
+func TestARunThatTakesNoPromptsSaysSo(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t).source()
+	source.Submit = nil
+	client := pb.NewRolloutServiceClient(serve(t, source, feed.Defaults()).dial(t))
+	_, err := client.SubmitPrompts(t.Context(), &pb.SubmitPromptsRequest{})
+	assert.Equal(t, codes.FailedPrecondition, status.Code(err))
+}

@@ -1,0 +1,157 @@
+package feed_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/verigraph/verigraph/dataset/feed"
+	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
+)
+
+func TestEveryCallButHealthNeedsTheToken(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	m.finish()
+	opts := feed.Defaults()
+	opts.Token = "s3cret"
+	conn := serve(t, m.source(), opts).dial(t)
+	client := pb.NewRolloutServiceClient(conn)
+	for _, c := range []struct {
+		header string
+		code   codes.Code
+	}{
+		{"", codes.Unauthenticated}, {"Bearer wrong", codes.Unauthenticated}, {"s3cret", codes.Unauthenticated},
+		{"Basic s3cret", codes.Unauthenticated}, {"Bearer ", codes.Unauthenticated}, {"bearer s3cret", codes.OK},
+	} {
+		ctx := t.Context()
+		if c.header != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", c.header)
+		}
+		_, err := client.GetStatus(ctx, &pb.GetStatusRequest{})
+		assert.Equal(t, c.code, status.Code(err), "unary with %q", c.header)
+		stream, err := client.StreamBatches(ctx, &pb.StreamBatchesRequest{})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		if c.code == codes.OK {
+			require.ErrorContains(t, err, "EOF")
+		} else {
+			assert.Equal(t, c.code, status.Code(err), "stream with %q", c.header)
+		}
+	}
+	_, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	require.NoError(t, err)
+}
+
+func TestATokenIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	opts := feed.Options{Token: "s3cret"}
+	asJSON, err := json.Marshal(map[string]any{"token": opts.Token})
+	require.NoError(t, err)
+	for _, text := range []string{
+		fmt.Sprintf("%v %+v %#v", opts, opts, opts), fmt.Sprintf("%s %q %x %d", opts.Token, opts.Token, opts.Token, opts.Token),
+		string(asJSON),
+	} {
+		assert.NotContains(t, text, "s3cret")
+		assert.NotContains(t, text, "733363726574")
+		assert.Contains(t, text, "[redacted]")
+	}
+}
+
+func TestTheServerSaysWhatItServesAndThatItIsHealthy(t *testing.T) {
+	t.Parallel()
+	conn := serve(t, newMemory(t).source(), feed.Defaults()).dial(t)
+	health, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{
+		Service: pb.RolloutService_ServiceDesc.ServiceName,
+	})
+	require.NoError(t, err)
+	assert.Equal(t, healthpb.HealthCheckResponse_SERVING, health.GetStatus())
+
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&reflectionpb.ServerReflectionRequest{
+		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{},
+	}))
+	answer, err := stream.Recv()
+	require.NoError(t, err)
+	var names []string
+	for _, s := range answer.GetListServicesResponse().GetService() {
+		names = append(names, s.GetName())
+	}
+	assert.Contains(t, names, "verigraph.v1.RolloutService")
+	require.NoError(t, stream.CloseSend())
+}
+
+func TestTheServerTalksTLSWhenGivenACertificate(t *testing.T) {
+	t.Parallel()
+	certificate, roots := selfSigned(t)
+	opts := feed.Defaults()
+	opts.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
+	server := serve(t, newMemory(t).source(), opts)
+	trusting := server.dial(t, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots})))
+	_, err := pb.NewRolloutServiceClient(trusting).GetStatus(t.Context(), &pb.GetStatusRequest{})
+	require.NoError(t, err)
+	_, err = pb.NewRolloutServiceClient(server.dial(t)).GetStatus(t.Context(), &pb.GetStatusRequest{})
+	assert.Equal(t, codes.Unavailable, status.Code(err), "in the clear")
+}
+
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+func TestAServerWithoutAWholeSourceIsRefused(t *testing.T) {
+	t.Parallel()
+	source := newMemory(t).source()
+	_, err := feed.New(source, feed.Options{})
+	require.ErrorContains(t, err, "stop timeout")
+	source.Objects = nil
+	_, err = feed.New(source, feed.Defaults())
+	require.ErrorContains(t, err, "Objects")
+}
+
+func TestServeReturnsItsErrorWhenTheListenerIsGone(t *testing.T) {
+	t.Parallel()
+	server, err := feed.New(newMemory(t).source(), feed.Defaults())
+	require.NoError(t, err)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, lis.Close())
+	require.ErrorContains(t, server.Serve(t.Context(), lis), "feed: serve:")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	lis, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, server.Serve(ended, lis), "a context that has ended is a clean stop")
+}
