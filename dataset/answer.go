@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/verigraph/verigraph/task"
@@ -41,6 +42,9 @@ func parseAnswer(raw json.RawMessage, judged bool) (answer, error) {
 		}
 		if judged && raw[0] == '"' {
 			return nonEmptyText(s)
+		}
+		if strings.TrimSpace(s) == "" {
+			return answer{}, errors.New("empty; leave the key out if there is none")
 		}
 		named, err = parseScalar(s)
 	}
@@ -149,22 +153,16 @@ func closing(s string) int {
 	return -1
 }
 
-// checkNamed refuses sub-answers that no policy could state and no rule could tell apart.
+// checkNamed refuses sub-answers that no policy could state. An empty value is an answer (DABench has
+// them, for "none found"), and a name may come twice (DABench label 734): what that earns is the rule's matter.
 func checkNamed(named []task.NamedAnswer) error {
 	if len(named) == 0 {
 		return errors.New("holds no sub-answer; leave the key out if there is none")
 	}
-	seen := make(map[string]bool, len(named))
 	for _, a := range named {
-		switch {
-		case strings.TrimSpace(a.Name) == "" || strings.ContainsAny(a.Name, "[]@\n"):
+		if strings.TrimSpace(a.Name) == "" || strings.ContainsAny(a.Name, "[]@\n") {
 			return fmt.Errorf("%q is no name for a sub-answer", a.Name)
-		case strings.TrimSpace(a.Value) == "":
-			return fmt.Errorf("%s: the value is empty", a.Name)
-		case seen[a.Name]:
-			return fmt.Errorf("%s is named twice", a.Name)
 		}
-		seen[a.Name] = true
 	}
 	return nil
 }
@@ -174,8 +172,9 @@ func checkNamed(named []task.NamedAnswer) error {
 func withAnswerForm(question string, named []task.NamedAnswer) string {
 	var missing []string
 	for _, a := range named {
-		if !strings.Contains(question, "@"+a.Name+"[") {
-			missing = append(missing, "@"+a.Name+"[value]")
+		form := "@" + a.Name + "[value]"
+		if !strings.Contains(question, "@"+a.Name+"[") && !slices.Contains(missing, form) {
+			missing = append(missing, form)
 		}
 	}
 	switch len(missing) {

@@ -1,8 +1,10 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +34,7 @@ func (e *InputError) Error() string {
 func (e *InputError) Unwrap() error { return e.Err }
 
 // problems collects input errors in the order in which they were found.
-type problems struct{ list []error }
+type problems struct{ list []*InputError }
 
 func (p *problems) add(file string, line int, key string, err error) {
 	p.list = append(p.list, &InputError{File: file, Line: line, Key: key, Err: err})
@@ -42,4 +44,20 @@ func (p *problems) addf(file string, line int, key, format string, args ...any) 
 	p.add(file, line, key, fmt.Errorf(format, args...))
 }
 
-func (p *problems) err() error { return errors.Join(p.list...) }
+// err joins the problems, file by file and line by line.
+func (p *problems) err() error {
+	order := map[string]int{}
+	for _, e := range p.list {
+		if _, ok := order[e.File]; !ok {
+			order[e.File] = len(order)
+		}
+	}
+	slices.SortStableFunc(p.list, func(a, b *InputError) int {
+		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line))
+	})
+	errs := make([]error, len(p.list))
+	for i, e := range p.list {
+		errs[i] = e
+	}
+	return errors.Join(errs...)
+}
