@@ -199,7 +199,7 @@ func (c *Client) setHeaders(req *http.Request, call Call, hasBody bool) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
-	if c.key != "" {
+	if !c.key.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+c.key.Reveal())
 	}
 	if call.RequestID != "" {

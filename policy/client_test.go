@@ -70,8 +70,8 @@ func TestClientSendsEverySamplingFieldZerosIncluded(t *testing.T) {
 		reply(answer())(w, r)
 	}, func(cfg *policy.Config) {
 		cfg.BaseURL += "/v1/"
-		cfg.APIKey = "sk-secret"
-		cfg.Headers = map[string]policy.Secret{"X-Tenant": "t1"}
+		cfg.APIKey = policy.NewSecret("sk-secret")
+		cfg.Headers = map[string]policy.Secret{"X-Tenant": policy.NewSecret("t1")}
 	})
 	_, err := c.Complete(t.Context(), request())
 	require.NoError(t, err)

@@ -57,7 +57,7 @@ func (c Config) Validate() error {
 		add("model: must name the served model")
 	}
 	if c.APIKeyEnv != "" {
-		if c.APIKey != "" {
+		if !c.APIKey.IsZero() {
 			add("api_key and api_key_env: give one of them")
 		}
 		if os.Getenv(c.APIKeyEnv) == "" {
@@ -84,7 +84,7 @@ func (c Config) Validate() error {
 // key is the bearer token, from the configuration or the environment.
 func (c Config) key() Secret {
 	if c.APIKeyEnv != "" {
-		return Secret(strings.TrimSpace(os.Getenv(c.APIKeyEnv)))
+		return NewSecret(strings.TrimSpace(os.Getenv(c.APIKeyEnv)))
 	}
 	return c.APIKey
 }

@@ -39,9 +39,9 @@ func TestValidateNamesEveryBadKey(t *testing.T) {
 		"retry_budget":       func(c *policy.Config) { c.RetryBudget = -1 },
 		"max_response_bytes": func(c *policy.Config) { c.MaxResponseBytes = 0 },
 		"VERIGRAPH_NO_KEY":   func(c *policy.Config) { c.APIKeyEnv = "VERIGRAPH_NO_KEY" },
-		"give one of them":   func(c *policy.Config) { c.APIKeyEnv, c.APIKey = "PATH", "hunter2" },
-		`"X Y"`:              func(c *policy.Config) { c.Headers = map[string]policy.Secret{"X Y": "hunter2"} },
-		`"X-Z"`:              func(c *policy.Config) { c.Headers = map[string]policy.Secret{"X-Z": "hunter2\n"} },
+		"give one of them":   func(c *policy.Config) { c.APIKeyEnv, c.APIKey = "PATH", policy.NewSecret("hunter2") },
+		`"X Y"`:              func(c *policy.Config) { c.Headers = map[string]policy.Secret{"X Y": policy.NewSecret("hunter2")} },
+		`"X-Z"`:              func(c *policy.Config) { c.Headers = map[string]policy.Secret{"X-Z": policy.NewSecret("hunter2\n")} },
 	} {
 		cfg := valid()
 		change(&cfg)
@@ -56,8 +56,8 @@ func TestValidateNamesEveryBadKey(t *testing.T) {
 func TestASecretIsNeverPrinted(t *testing.T) {
 	t.Parallel()
 	cfg := valid()
-	cfg.APIKey = "hunter2"
-	cfg.Headers = map[string]policy.Secret{"X-Key": "hunter2"}
+	cfg.APIKey = policy.NewSecret("hunter2")
+	cfg.Headers = map[string]policy.Secret{"X-Key": policy.NewSecret("hunter2")}
 	marshaled, err := json.Marshal(cfg.APIKey)
 	require.NoError(t, err)
 	for _, text := range []string{
@@ -67,7 +67,13 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 		require.Contains(t, text, "[redacted]")
 		require.NotContains(t, text, "hunter2")
 	}
+	client, err := policy.NewClient(cfg)
+	require.NoError(t, err)
+	hidden := struct{ cfg policy.Config }{cfg}
+	require.NotContains(t, fmt.Sprintf("%+v %#v %+v %#v", client, client, hidden, hidden), "hunter2")
+
 	var s policy.Secret
+	require.True(t, s.IsZero())
 	require.Empty(t, s.String())
 	require.NoError(t, s.UnmarshalText([]byte("hunter2")))
 	require.Equal(t, "hunter2", s.Reveal())
@@ -82,7 +88,7 @@ func TestTheKeyComesFromTheEnvironmentAndIsRedactedInErrors(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"wrong key: hunter2, tenant: blue-team"}}`)
 	}, func(cfg *policy.Config) {
 		cfg.APIKeyEnv = "VERIGRAPH_TEST_KEY"
-		cfg.Headers = map[string]policy.Secret{"X-Tenant": "blue-team"}
+		cfg.Headers = map[string]policy.Secret{"X-Tenant": policy.NewSecret("blue-team")}
 	})
 	_, err := c.Complete(t.Context(), request())
 	require.Equal(t, "Bearer hunter2", sent)

@@ -96,8 +96,8 @@ func (c *Client) redact(err error) error {
 		secrets = append(secrets, v)
 	}
 	for _, s := range secrets {
-		if len(s) >= 4 { // shorter values would blank out ordinary words
-			clean = strings.ReplaceAll(clean, s.Reveal(), redacted)
+		if value := s.Reveal(); len(value) >= 4 { // shorter values would blank out ordinary words
+			clean = strings.ReplaceAll(clean, value, redacted)
 		}
 	}
 	if clean == text {

@@ -2,13 +2,34 @@ package policy
 
 import "fmt"
 
-// Secret is a key that never reaches a log, an error or a dump of the configuration.
-type Secret string
+// Secret is a key that never reaches a log, an error or a dump of the configuration. The value
+// stands behind a pointer because fmt ignores the methods of unexported fields: printing a struct
+// that holds a Secret somewhere shows an address, not the key.
+type Secret struct{ value *string }
 
 const redacted = "[redacted]"
 
+// NewSecret wraps a key; an empty one is the zero Secret.
+func NewSecret(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{&value}
+}
+
+// Reveal gives the key itself.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// IsZero reports whether there is no key.
+func (s Secret) IsZero() bool { return s.value == nil }
+
 func (s Secret) String() string {
-	if s == "" {
+	if s.IsZero() {
 		return ""
 	}
 	return redacted
@@ -22,9 +43,6 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads it from a configuration.
 func (s *Secret) UnmarshalText(text []byte) error {
-	*s = Secret(text)
+	*s = NewSecret(string(text))
 	return nil
 }
-
-// Reveal gives the key itself.
-func (s Secret) Reveal() string { return string(s) }
