@@ -71,7 +71,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.cfg.Latency != nil && !waitFor(r, s.cfg.Latency(info)) {
-		return // the client is gone
+		// The client is gone, or the server is stopping: an empty 200 would look like a broken answer.
+		panic(http.ErrAbortHandler)
 	}
 	s.stats.finished(resp.Choices[0].FinishReason)
 	writeJSON(w, http.StatusOK, resp)

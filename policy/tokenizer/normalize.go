@@ -19,7 +19,9 @@ func (t *Tokenizer) normalize(text string) string {
 	return normalizeNFC(text)
 }
 
-// normalizeNFC is NFC without the stream-safe joiner. Invalid bytes stay as they are.
+// normalizeNFC is NFC without the stream-safe joiner. Invalid bytes stay as they are. The reference
+// implementation has older Unicode tables: where a text holds a mark added after Unicode 10 (U+09FE,
+// say) in non-canonical order, the ids may differ, while Decode is still the NFC of the text.
 func normalizeNFC(text string) string {
 	if norm.NFC.IsNormalString(text) {
 		return text
