@@ -139,7 +139,7 @@ def _groups(batch: Batch) -> list[str]:
         found.append("row_idx does not count from 0")
     uid = batch.column("uid").astype(str)
     if bad := sorted({u for u in uid if "_" in u or not u}):
-        found.append(f"uid {bad[0]!r} is empty or has an underscore")
+        found.append(f"uid {str(bad[0])!r} is empty or has an underscore")
     new = np.flatnonzero(np.r_[True, uid[1:] != uid[:-1]])
     if len(new) != len(set(uid)):
         found.append("the rows of a group do not stand together")

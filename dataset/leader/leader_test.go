@@ -1,0 +1,390 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/dataset"
+	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/dataset/parquet"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memory is the broker and the stores of one run, held in memory. Messages leave with their ack.
+type memory struct {
+	mu        sync.Mutex
+	backlog   chan leader.BacklogItem
+	scored    chan trajectory.ScoredGroup
+	published []task.Dispatch
+	leases    map[string]bool
+	aside     map[string]bool
+	events    []leader.Event
+	batches   []leader.BatchRecord
+	objects   map[string][]byte
+	acks      []string
+	archived  []string
+	putErr    error
+	onPublish func(task.Dispatch)
+}
+
+func newMemory() *memory {
+	return &memory{
+		backlog: make(chan leader.BacklogItem, 100), scored: make(chan trajectory.ScoredGroup, 100),
+		leases: map[string]bool{}, aside: map[string]bool{}, objects: map[string][]byte{},
+	}
+}
+
+func (m *memory) NextPrompt(ctx context.Context) (leader.Held[leader.BacklogItem], error) {
+	return held(ctx, m, m.backlog, func(b leader.BacklogItem) string {
+		if b.Final {
+			return "final"
+		}
+		return "prompt " + b.Prompt.ID
+	})
+}
+
+func (m *memory) NextScored(ctx context.Context) (leader.Held[trajectory.ScoredGroup], error) {
+	return held(ctx, m, m.scored, func(g trajectory.ScoredGroup) string { return "scored " + g.Group.Dispatch.ID })
+}
+
+func held[T any](ctx context.Context, m *memory, from <-chan T, name func(T) string) (leader.Held[T], error) {
+	select {
+	case v := <-from:
+		return leader.Held[T]{Value: v, Ack: func(context.Context) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.acks = append(m.acks, name(v))
+			return nil
+		}}, nil
+	case <-ctx.Done():
+		return leader.Held[T]{}, ctx.Err()
+	}
+}
+
+func (m *memory) Publish(_ context.Context, d task.Dispatch) error {
+	m.mu.Lock()
+	m.published = append(m.published, d)
+	m.leases[d.ID] = true
+	hook := m.onPublish
+	m.mu.Unlock()
+	if hook != nil {
+		hook(d)
+	}
+	return nil
+}
+
+func (m *memory) SetAside(context.Context) (map[string]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]bool{}
+	for k := range m.aside {
+		out[k] = true
+	}
+	return out, nil
+}
+
+func (m *memory) OpenLeases(context.Context) (map[string]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]bool{}
+	for k := range m.leases {
+		out[k] = true
+	}
+	return out, nil
+}
+
+func (m *memory) Put(_ context.Context, name string, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.putErr != nil {
+		return m.putErr
+	}
+	m.objects[name] = data
+	return nil
+}
+
+type logOf[T any] struct {
+	m    *memory
+	into *[]T
+}
+
+func (l logOf[T]) Append(_ context.Context, e T) error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	*l.into = append(*l.into, e)
+	return nil
+}
+
+func config() leader.Config {
+	c := leader.Defaults()
+	c.Run, c.GroupSize, c.BatchGroups, c.MaxGroups = "r1", 2, 2, 4
+	return c
+}
+
+func (m *memory) leader(t *testing.T, cfg leader.Config) *leader.Leader {
+	t.Helper()
+	m.mu.Lock()
+	events, batches := slices.Clone(m.events), slices.Clone(m.batches)
+	m.mu.Unlock()
+	l, err := leader.New(cfg, leader.Deps{
+		Streams: m, Ledger: logOf[leader.Event]{m, &m.events}, Batches: logOf[leader.BatchRecord]{m, &m.batches}, Objects: m,
+		Encode: func(w *bytes.Buffer, meta dataset.Meta, rows []dataset.Row) error { return parquet.Write(w, meta, rows) },
+		Archive: func(g trajectory.ScoredGroup) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.archived = append(m.archived, g.Group.Dispatch.ID)
+			return nil
+		},
+		Epoch: 1, Log: zap.NewNop(),
+	}, events, batches)
+	require.NoError(t, err)
+	return l
+}
+
+// run runs the leader until it is complete.
+func run(t *testing.T, l *leader.Leader) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	for {
+		changed := l.Changed()
+		if l.Complete() {
+			break
+		}
+		select {
+		case <-changed:
+		case err := <-done:
+			t.Fatalf("leader ended: %v", err)
+		case <-ctx.Done():
+			t.Fatal("the run does not complete")
+		}
+	}
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func prompt(id string) leader.BacklogItem {
+	return leader.BacklogItem{Prompt: &task.Prompt{ID: id, Question: "q", DataSource: "test"}}
+}
+
+// group is a scored group; statuses are one per member.
+func group(d task.Dispatch, statuses ...trajectory.ScoreStatus) trajectory.ScoredGroup {
+	g := trajectory.ScoredGroup{Group: trajectory.Group{
+		Dispatch: d, Model: "m", TokenizerSHA256: "t", ChatTemplateSHA256: "c",
+		Sampling: trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, RepetitionPenalty: 1},
+	}}
+	for i, st := range statuses {
+		t := trajectory.Trajectory{
+			ID:       task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: i},
+			PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Termination: trajectory.NoSubmission,
+			Turns: []trajectory.Turn{{Text: "x", FinishReason: "stop", SampledIDs: 1}},
+			Segments: []trajectory.Segment{{
+				PromptIDs: []int32{1}, ResponseIDs: []int32{2}, ResponseMask: []int8{1}, LogProbs: []float32{-0.5},
+				Spans: []trajectory.Span{{Start: 0, End: 1, Kind: trajectory.SpanSampled}},
+			}},
+		}
+		t.Graph.SubmitTurn = -1
+		s := trajectory.Score{Status: st, Preset: "default", PresetHash: "h", TurnRewards: []float64{0}}
+		if st == trajectory.ScoreLost {
+			t.Termination, t.Segments = trajectory.SandboxLost, nil
+		}
+		g.Group.Trajectories = append(g.Group.Trajectories, t)
+		g.Scores = append(g.Scores, s)
+	}
+	return g
+}
+
+func (m *memory) finish(statuses ...trajectory.ScoreStatus) func(task.Dispatch) {
+	return func(d task.Dispatch) { m.scored <- group(d, statuses...) }
+}
+
+func ledgerOf(t *testing.T, l *leader.Leader) leader.Ledger {
+	t.Helper()
+	p, err := l.Progress(t.Context())
+	require.NoError(t, err)
+	return p.Ledger
+}
+
+func TestEveryDispatchedRolloutLeavesExactlyOnce(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	plan := map[string][]trajectory.ScoreStatus{
+		"a": {trajectory.ScoreOK, trajectory.ScoreOK},
+		"b": {trajectory.ScoreOK, trajectory.ScoreLost},
+		"c": {trajectory.ScoreUnscored, trajectory.ScoreUnscored},
+		"d": {trajectory.ScoreOK, trajectory.ScoreOK},
+		"e": {trajectory.ScoreOK, trajectory.ScoreOK},
+	}
+	m.onPublish = func(d task.Dispatch) {
+		if d.Prompt.ID == "f" {
+			m.mu.Lock()
+			m.aside[d.ID] = true
+			delete(m.leases, d.ID)
+			m.mu.Unlock()
+			return
+		}
+		m.scored <- group(d, plan[d.Prompt.ID]...)
+	}
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		m.backlog <- prompt(id)
+	}
+	m.backlog <- leader.BacklogItem{Final: true}
+	l := m.leader(t, config())
+	run(t, l)
+	got := ledgerOf(t, l)
+	require.Equal(t, leader.Ledger{Dispatched: 12, Delivered: 6, Unscored: 2, Failed: 2, SetAside: 2}, got)
+	require.True(t, got.Balanced())
+	require.Len(t, m.batches, 2, "two groups, then the last one when nothing else can come")
+	require.Equal(t, []int64{1, 2}, []int64{m.batches[0].Sequence, m.batches[1].Sequence})
+}
+
+func TestMessageIsAcknowledgedOnlyAfterTheBatchRecord(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = m.finish(trajectory.ScoreOK, trajectory.ScoreOK)
+	m.putErr = errors.New("disk full")
+	m.backlog <- prompt("a")
+	m.backlog <- prompt("b")
+	l := m.leader(t, config())
+	err := l.Run(t.Context())
+	require.ErrorContains(t, err, "disk full")
+	require.Empty(t, m.batches)
+	for _, a := range m.acks {
+		require.NotContains(t, a, "scored", "an undelivered group stays in its queue")
+	}
+}
+
+func TestRepeatedGroupIsAcknowledgedAndNotDeliveredTwice(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) {
+		for range 3 {
+			m.scored <- group(d, trajectory.ScoreOK, trajectory.ScoreOK)
+		}
+	}
+	m.backlog <- prompt("a")
+	m.backlog <- leader.BacklogItem{Final: true}
+	l := m.leader(t, config())
+	run(t, l)
+	require.Equal(t, leader.Ledger{Dispatched: 2, Delivered: 2}, ledgerOf(t, l))
+	require.Equal(t, []string{"a-0"}, m.archived)
+}
+
+func TestNewLeaderRebuildsItsBooksFromTheLogs(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = m.finish(trajectory.ScoreOK, trajectory.ScoreOK)
+	m.backlog <- prompt("a")
+	m.backlog <- leader.BacklogItem{Final: true}
+	first := m.leader(t, config())
+	run(t, first)
+	second := m.leader(t, config())
+	require.True(t, second.Complete())
+	require.True(t, second.Knows("a"))
+	require.Equal(t, ledgerOf(t, first), ledgerOf(t, second))
+	b, ok := second.Batch(1)
+	require.True(t, ok)
+	require.Equal(t, m.batches[0], b)
+}
+
+func TestPromptAdmittedBeforeACrashIsPublishedAgainUnderTheSameDispatch(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.events = []leader.Event{{Kind: leader.Admitted, Dispatch: "a-0", PromptID: "a", Rollouts: 2}}
+	m.onPublish = m.finish(trajectory.ScoreOK, trajectory.ScoreOK)
+	m.backlog <- prompt("a")
+	m.backlog <- prompt("b")
+	m.backlog <- leader.BacklogItem{Final: true}
+	l := m.leader(t, config())
+	run(t, l)
+	require.Equal(t, 4, ledgerOf(t, l).Dispatched, "the ledger counts the dispatch once")
+	require.Equal(t, []int64{0, 1}, []int64{m.published[0].Index, m.published[1].Index})
+}
+
+func TestAdmissionWaitsForCapacity(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	for i := range 10 {
+		m.backlog <- prompt(fmt.Sprint(i))
+	}
+	published := make(chan task.Dispatch, 10)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	ctx, cancel := context.WithCancel(t.Context())
+	l := m.leader(t, config())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	var open []task.Dispatch
+	for range 4 {
+		open = append(open, <-published)
+	}
+	require.Equal(t, 8, ledgerOf(t, l).InFlight)
+	m.scored <- group(open[0], trajectory.ScoreOK, trajectory.ScoreOK)
+	m.scored <- group(open[1], trajectory.ScoreOK, trajectory.ScoreOK)
+	<-published
+	<-published
+	select {
+	case d := <-published:
+		t.Fatalf("dispatch %s is over the capacity of 4 groups", d.ID)
+	default:
+	}
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestRowIndexDoesNotDependOnTheOrderOfCompletion(t *testing.T) {
+	t.Parallel()
+	index := func(reverse bool) map[string]int32 {
+		m := newMemory()
+		var ds []task.Dispatch
+		m.onPublish = func(d task.Dispatch) {
+			if ds = append(ds, d); len(ds) < 3 {
+				return
+			}
+			if reverse {
+				slices.Reverse(ds)
+			}
+			for _, d := range ds {
+				m.scored <- group(d, trajectory.ScoreOK, trajectory.ScoreOK)
+			}
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			m.backlog <- prompt(id)
+		}
+		m.backlog <- leader.BacklogItem{Final: true}
+		run(t, m.leader(t, config()))
+		out := map[string]int32{}
+		for _, data := range m.objects {
+			_, rows, err := parquet.Read(bytes.NewReader(data), int64(len(data)))
+			require.NoError(t, err)
+			for _, r := range rows {
+				out[r.RolloutID] = r.RowIdx
+			}
+		}
+		return out
+	}
+	require.Equal(t, index(false), index(true))
+}
+
+func TestLeaderConfigNamesEveryWrongKey(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, leader.Defaults().Validate())
+	err := leader.Config{GroupSize: 1, BatchGroups: 5, MaxGroups: 2, MinValid: 3}.Validate()
+	for _, key := range []string{"leader.group_size", "leader.max_groups", "leader.min_valid"} {
+		require.ErrorContains(t, err, key)
+	}
+}
