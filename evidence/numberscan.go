@@ -273,7 +273,7 @@ func (s *scanner) sign(i int) (negative bool, start int) {
 			return true, j
 		}
 	}
-	if s.on(ruleMinus) && s.at(j) == ' ' && strings.HasSuffix(strings.ToLower(string(s.runes[max(0, j-6):j])), " minus") {
+	if s.on(ruleMinus) && s.after(start, "minus") {
 		return true, start
 	}
 	return false, start
