@@ -78,7 +78,7 @@ func Defaults() Preset {
 		Infer:                       Infer{Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero},
 		GateOnSubmission:            true,
 		MissingSubmissionPenalty:    -0.5,
-		UngroundedSubmissionPenalty: -0.6,
+		UngroundedSubmissionPenalty: -0.8,
 		EmptySubmissionPenalty:      -0.4,
 		RestatedPenalty:             -0.05,
 		ProgressRelief:              0.3,

@@ -87,24 +87,40 @@ func unfaithful(g stated) string {
 
 var number = regexp.MustCompile(`\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+`)
 
-// fromPlaceholders reports whether every number of an answer is rendered by some placeholder.
+// fromPlaceholders reports whether every number of an answer is rendered by some placeholder, a
+// leading minus included: "-{r}" states a sign that no computation gave.
 func fromPlaceholders(value string, fields []evidence.Field) bool {
-	want := number.FindAllString(value, -1)
+	want := figures(value)
 	if len(want) == 0 {
 		return true
 	}
 	have := map[string]bool{}
 	for _, f := range fields {
-		for _, n := range number.FindAllString(f.Text, -1) {
-			have[strings.TrimRight(n, ",")] = true
+		for _, n := range figures(f.Text) {
+			have[n] = true
 		}
 	}
 	for _, n := range want {
-		if !have[strings.TrimRight(n, ",")] {
+		if !have[n] {
 			return false
 		}
 	}
 	return true
+}
+
+// figures are the numbers of a text; a sign is part of one only at the text's start or after a
+// blank, bracket or comma, since elsewhere it may join two numbers.
+func figures(s string) []string {
+	s = minus.Replace(s)
+	var out []string
+	for _, at := range number.FindAllStringIndex(s, -1) {
+		n := strings.TrimRight(s[at[0]:at[1]], ",")
+		if i := at[0]; i > 0 && s[i-1] == '-' && (i == 1 || strings.IndexByte(" ([{,:=", s[i-2]) >= 0) {
+			n = "-" + n
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // Attempted reports whether a structurally grounded claim gives a value to a required name.

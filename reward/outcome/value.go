@@ -51,10 +51,13 @@ var (
 	scalarBool = regexp.MustCompile(`\b(?:np|numpy)\.(True|False)_`)
 )
 
+// minus replaces the typographic minus and the dash that stands for it, and the no-break space.
+var minus = strings.NewReplacer("−", "-", "–", "-", "\u00a0", " ")
+
 // unwrap turns the repr of numpy and decimal scalars into the plain value, typographic minus signs
 // into ASCII ones and drops outer blanks. It is textual: nothing is evaluated.
 func unwrap(s string) string {
-	s = strings.TrimSpace(strings.NewReplacer("−", "-", "–", "-", "\u00a0", " ").Replace(s))
+	s = strings.TrimSpace(minus.Replace(s))
 	s = scalarBool.ReplaceAllString(s, "$1")
 	whole := scalarCall.FindString(s) == s
 	s = scalarCall.ReplaceAllString(s, "$1$2")
