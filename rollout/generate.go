@@ -21,6 +21,9 @@ type generated struct {
 	tokens turnTokens
 	text   string
 	finish string
+	// code is the cell, ready to run; hasCode tells an empty one from none.
+	code    string
+	hasCode bool
 	// closed: the policy sampled the end-of-turn id itself.
 	closed  bool
 	cut     trajectory.Termination
@@ -44,8 +47,8 @@ func (r *run) generate(ctx context.Context, turn int) (generated, error) {
 			}
 			return g, err
 		}
-		if done := r.settle(&g, c); done {
-			return g, nil
+		if done, err := r.settle(&g, c); done || err != nil {
+			return g, err
 		}
 		if c.Finish == "length" {
 			_, cut := r.budget(len(base), g.tokens.len())
@@ -78,32 +81,40 @@ func (r *run) complete(ctx context.Context, turn int, prompt []int32, budget int
 }
 
 // settle decides whether the turn is over, and trims it to its closing code tag.
-func (r *run) settle(g *generated, c policy.Completion) bool {
+func (r *run) settle(g *generated, c policy.Completion) (bool, error) {
 	ids := g.tokens.ids()
-	var logProbs []float32
-	for _, p := range g.tokens.pieces {
-		logProbs = append(logProbs, p.logProbs...)
-	}
-	if n, found := policy.Trim(r.Tokenizer, ids, logProbs, codeClose); found {
-		g.tokens.trim(n)
-		g.text = r.text(ids[:n])
-		return true
+	scan := policy.ScanTurn(r.Tokenizer, ids, codeClose)
+	if scan.Found {
+		g.tokens.trim(scan.N)
+		g.text = r.text(ids[:scan.N])
+		if g.hasCode = scan.HasCode; g.hasCode {
+			g.code = clean(valid(r.Tokenizer.Decode(ids[:scan.N])[scan.CodeStart:scan.CodeEnd]))
+		}
+		return true, nil
 	}
 	switch c.Finish {
 	case "abort", "length":
-		return false
+		return false, nil
 	case "stop":
-		ended := len(ids) > 0 && ids[len(ids)-1] == r.Chat.EndOfTurn()
-		if !ended && c.StopString == codeClose {
-			return false // the tag stands inside open reasoning
-		}
-		g.closed = ended
-		g.text = r.text(ids)
-		return true
+		return r.stopped(g, c, ids, scan)
 	}
 	// The engine ended the turn on its own (repetition): nothing of it runs.
 	*g = r.cutTurn(*g, trajectory.TurnTruncated)
-	return true
+	return true, nil
+}
+
+// stopped handles a stop without a closing code tag outside reasoning.
+func (r *run) stopped(g *generated, c policy.Completion, ids []int32, scan policy.Scan) (bool, error) {
+	ended := len(ids) > 0 && ids[len(ids)-1] == r.Chat.EndOfTurn()
+	if !ended && c.StopString == codeClose {
+		if scan.ThinkOpen {
+			return false, nil // the tag stands inside open reasoning, where nothing counts
+		}
+		return false, &policy.Error{Outcome: policy.Rejected, Err: fmt.Errorf("the server stopped at %s, which its token ids do not hold", codeClose)}
+	}
+	g.closed = ended
+	g.text = r.text(ids)
+	return true, nil
 }
 
 // budget is what the next call may sample, and which limit is the tightest.
@@ -131,8 +142,10 @@ func (r *run) text(ids []int32) string {
 	if n := len(ids); n > 0 && ids[n-1] == r.Chat.EndOfTurn() {
 		ids = ids[:n-1]
 	}
-	return strings.ToValidUTF8(string(r.Tokenizer.Decode(ids)), "\uFFFD")
+	return valid(r.Tokenizer.Decode(ids))
 }
+
+func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 func sampleSeed(dispatch int64, sample int) int64 { return mix(dispatch, int64(sample)) }
 

@@ -20,6 +20,7 @@ type Policy interface {
 
 // Tokenizer decodes ids to bytes.
 type Tokenizer interface {
+	policy.Vocabulary
 	Decode(ids []int32) []byte
 }
 
@@ -119,11 +120,10 @@ func (r *run) turn(ctx context.Context, turn int) (trajectory.Termination, error
 	if gen.cut != "" {
 		return gen.cut, nil
 	}
-	parsed := Parse(gen.text)
-	if !parsed.HasCode {
+	if !gen.hasCode {
 		return trajectory.NoSubmission, nil
 	}
-	observation, err := r.cell(ctx, turn, parsed.Code)
+	observation, err := r.cell(ctx, turn, gen.code)
 	if err != nil {
 		return trajectory.SandboxLost, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -44,11 +45,15 @@ func main() {
 func execute(ctx context.Context, args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	return exitCode(root.ExecuteContext(ctx), os.Stderr)
+}
+
+// exitCode reports an error and turns it into the exit code.
+func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "verigraph: %v\n", err)
+	fmt.Fprintf(stderr, "verigraph: %v\n", err)
 	var u usageError
 	if errors.As(err, &u) {
 		return exitUsage

@@ -35,7 +35,7 @@ func NewScorer(cfg config.Reward) (*reward.Scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	rc := reward.Config{Preset: preset, Judge: rules.New()}
+	rc := reward.Config{Preset: preset, Judge: rules.Judge{}}
 	if cfg.Judge == config.JudgeOpenAI {
 		judge, err := openai.New(cfg.OpenAI)
 		if err != nil {

@@ -2,57 +2,8 @@ package rollout
 
 import "strings"
 
-// Tags of the agent protocol.
-const (
-	thinkOpen  = "<think>"
-	thinkClose = "</think>"
-	codeOpen   = "<code_interpreter>"
-	codeClose  = "</code_interpreter>"
-)
-
-// Parsed is what one turn's text asks for.
-type Parsed struct {
-	// Code is the cell, ready to run; meaningful when HasCode is true.
-	Code    string
-	HasCode bool
-	// OpenThink: the text ends inside reasoning, where nothing counts.
-	OpenThink bool
-	// Truncated: an opening code tag (or the start of one) has no closing tag.
-	Truncated bool
-}
-
-// Parse finds the first complete cell after the reasoning. Text inside <think> is never searched;
-// a turn without reasoning is searched from its start.
-func Parse(text string) Parsed {
-	body := text
-	if open := strings.Index(text, thinkOpen); open >= 0 && !strings.Contains(text[:open], codeOpen) {
-		end := strings.Index(text[open:], thinkClose)
-		if end < 0 {
-			return Parsed{OpenThink: true}
-		}
-		body = text[open+end+len(thinkClose):]
-	}
-	start := strings.Index(body, codeOpen)
-	if start < 0 {
-		return Parsed{Truncated: endsInsideTag(body)}
-	}
-	inner := body[start+len(codeOpen):]
-	end := strings.Index(inner, codeClose)
-	if end < 0 {
-		return Parsed{Truncated: true}
-	}
-	return Parsed{Code: clean(inner[:end]), HasCode: true}
-}
-
-// endsInsideTag reports whether the text ends with a proper prefix of the opening code tag.
-func endsInsideTag(s string) bool {
-	for n := min(len(codeOpen)-1, len(s)); n > 0; n-- {
-		if strings.HasSuffix(s, codeOpen[:n]) {
-			return true
-		}
-	}
-	return false
-}
+// codeClose ends a turn (DESIGN section 4).
+const codeClose = "</code_interpreter>"
 
 // clean turns the tag's content into source: line ends unified, one surrounding fence removed,
 // dedented, then blank lines at both ends stripped (in this order: stripping blanks before the

@@ -1,0 +1,70 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= python3
+SANDBOX := .venv/sandbox
+CLIENT := .venv/client
+TOOLS := .venv/tools
+GOTOOL := go tool -modfile=tools/lint/go.mod
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+DEMO_OUT ?= out/demo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the binaries into bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
+
+python: $(SANDBOX)/.ready $(CLIENT)/.ready ## create the Python environments under .venv/
+
+$(SANDBOX)/.ready: sandbox/python/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; set PYTHON=...")'
+	$(PYTHON) -m venv $(SANDBOX)
+	$(SANDBOX)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(CLIENT)/.ready: clients/python/requirements.txt clients/python/pyproject.toml
+	$(PYTHON) -m venv $(CLIENT)
+	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e clients/python
+	@touch $@
+
+$(TOOLS)/.ready: tools/requirements.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+demo: build python ## run the main job on real questions without a model, and print a summary
+	@rm -rf $(DEMO_OUT)
+	bin/verigraph run --prompts examples/dabench/questions.jsonl --labels examples/dabench/labels.jsonl \
+	  --format dabench --data-dir examples/dabench/tables --policy script:examples/dabench/script.jsonl \
+	  --judge rules --group-size 4 --config configs/local.yaml --out $(DEMO_OUT) \
+	  --trainer "$(CLIENT)/bin/python -m verigraph.trainer"
+	@tail -n 3 $(DEMO_OUT)/trainer.log
+
+test: build python ## run all tests
+	go test -race -timeout 20m ./...
+	$(CLIENT)/bin/python -m pytest -q clients/python
+
+bench: python ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+lint: $(TOOLS)/.ready ## check style and common mistakes
+	@test -z "$$($(GOTOOL) gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { $(GOTOOL) gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'); echo 'run make fmt'; exit 1; }
+	go vet ./...
+	$(GOTOOL) staticcheck ./...
+	$(TOOLS)/bin/ruff check clients sandbox policy
+
+fmt: $(TOOLS)/.ready ## format the code
+	$(GOTOOL) gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
+	$(TOOLS)/bin/ruff check --fix clients sandbox policy
+
+proto: ## generate the wire code from proto/
+	proto/generate.sh
+
+verify: ## fail when generated code or go.mod drifted
+	go mod tidy -diff
+	proto/generate.sh
+	git diff --exit-code -- proto clients/python/src
+
+.PHONY: help build python demo test bench lint fmt proto verify
