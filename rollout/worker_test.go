@@ -1,0 +1,153 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/policy"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// fakeLease records how it ended.
+type fakeLease struct {
+	d          task.Dispatch
+	deliveries int
+	ended      chan string
+	group      trajectory.Group
+}
+
+func (l *fakeLease) Dispatch() task.Dispatch { return l.d }
+func (l *fakeLease) Deliveries() int         { return l.deliveries }
+func (l *fakeLease) Finish(_ context.Context, g trajectory.Group) error {
+	l.group = g
+	l.ended <- "finish"
+	return nil
+}
+
+func (l *fakeLease) Retry(after time.Duration) error {
+	if after == 0 {
+		l.ended <- "handed back"
+	} else {
+		l.ended <- "retry"
+	}
+	return nil
+}
+
+func (l *fakeLease) SetAside(_ context.Context, reason string) error {
+	l.ended <- "set aside: " + reason
+	return nil
+}
+
+type fakeSource struct {
+	mu     sync.Mutex
+	leases []Lease
+}
+
+func (s *fakeSource) Receive(ctx context.Context) (Lease, error) {
+	s.mu.Lock()
+	if len(s.leases) > 0 {
+		l := s.leases[0]
+		s.leases = s.leases[1:]
+		s.mu.Unlock()
+		return l, nil
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+type fakeFiles struct{ err error }
+
+func (f fakeFiles) Fetch(context.Context, string) (string, error) { return "/nowhere", f.err }
+
+func newLease(deliveries int) *fakeLease {
+	d := task.Dispatch{ID: "p-0", Run: "r", GroupSize: 2, Prompt: task.Prompt{ID: "p", Question: "Q?", Files: []task.File{{Name: "a.csv", SHA256: "x"}}}}
+	return &fakeLease{d: d, deliveries: deliveries, ended: make(chan string, 2)}
+}
+
+func worker(r *rig, files Files, leases ...Lease) *Worker {
+	r.runner.Config.MaxAttempts = 1
+	return &Worker{
+		Source: &fakeSource{leases: leases}, Files: files, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(),
+		Runner: &GroupRunner{Runner: r.runner, Log: zap.NewNop()},
+	}
+}
+
+// work runs the worker until the lease ended and returns how.
+func work(t *testing.T, w *Worker, l *fakeLease) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	how := <-l.ended
+	cancel()
+	require.NoError(t, <-done)
+	require.Empty(t, l.ended, "a lease ends once")
+	return how
+}
+
+func TestWorkerFinishesAGroupWithAllItsMembers(t *testing.T) {
+	t.Parallel()
+	l := newLease(1)
+	require.Equal(t, "finish", work(t, worker(newRig(t, cellReply("submit"), reply{text: "no"}), fakeFiles{}, l), l))
+	require.Len(t, l.group.Trajectories, 2)
+	for i, tr := range l.group.Trajectories {
+		require.Equal(t, i, tr.ID.Sample)
+	}
+}
+
+func TestGroupWhoseMembersAreAllLostIsRetriedThenSetAside(t *testing.T) {
+	t.Parallel()
+	down := reply{err: &policy.Error{Outcome: policy.Unreachable, Err: errors.New("down")}}
+	l := newLease(1)
+	require.Equal(t, "retry", work(t, worker(newRig(t, down, down), fakeFiles{}, l), l))
+	l = newLease(3)
+	require.Contains(t, work(t, worker(newRig(t, down, down), fakeFiles{}, l), l), "set aside: every member was lost")
+}
+
+func TestGroupWithOneRewardedMemberGoesOnWithItsLostOnes(t *testing.T) {
+	t.Parallel()
+	l := newLease(1)
+	r := newRig(t, cellReply("submit"), reply{err: &policy.Error{Outcome: policy.Unreachable, Err: errors.New("down")}})
+	require.Equal(t, "finish", work(t, worker(r, fakeFiles{}, l), l))
+}
+
+func TestMissingDataFileIsOurFailureAndNamesTheFile(t *testing.T) {
+	t.Parallel()
+	l := newLease(3)
+	how := work(t, worker(newRig(t), fakeFiles{err: errors.New("object not found")}, l), l)
+	require.Contains(t, how, "set aside")
+	require.Contains(t, how, "a.csv")
+}
+
+// blockingPolicy waits until its call is canceled.
+type blockingPolicy struct{ started chan struct{} }
+
+func (b blockingPolicy) Complete(ctx context.Context, _ policy.Request) (policy.Completion, error) {
+	b.started <- struct{}{}
+	<-ctx.Done()
+	return policy.Completion{}, ctx.Err()
+}
+
+func TestWorkerHandsBackUnfinishedGroupOnStop(t *testing.T) {
+	t.Parallel()
+	l := newLease(1)
+	r := newRig(t)
+	w := worker(r, fakeFiles{}, l)
+	p := blockingPolicy{started: make(chan struct{}, 2)}
+	r.runner.Policy = p
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	<-p.started
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, "handed back", <-l.ended)
+}
