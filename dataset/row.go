@@ -8,7 +8,8 @@ const SchemaVersion = 1
 // Row is one training row: one segment of one rollout. The tags fix the Parquet schema, column names
 // and types; dataset/parquet reads them. All rows of a group stand together, in sample order.
 type Row struct {
-	// RowIdx is the position in the batch, from 0.
+	// RowIdx counts the rows of a group without gaps from a start that the caller of Rows chose: the
+	// position in the requested batch, or in the order of dispatch.
 	RowIdx int32 `parquet:"row_idx"`
 	// UID is the group: the dispatch id, which holds no underscore (verl splits keys at it).
 	UID string `parquet:"uid"`

@@ -20,7 +20,7 @@ const rowGroupTokens = 4 << 20
 // Schema is the schema of every file.
 func Schema() *pq.Schema { return pq.SchemaOf(dataset.Row{}) }
 
-// Write writes one batch. Rows of a group must stand together and be numbered from 0.
+// Write writes one batch. Rows of a group must stand together and be numbered without gaps.
 func Write(w io.Writer, meta dataset.Meta, rows []dataset.Row) error {
 	return write(w, meta, rows, rowGroupTokens)
 }
@@ -66,9 +66,6 @@ func groupEnds(rows []dataset.Row, groupTokens int) ([]int, error) {
 	seen := map[string]bool{}
 	tokens := 0
 	for i, r := range rows {
-		if int(r.RowIdx) != i {
-			return nil, fmt.Errorf("row %d is numbered %d", i, r.RowIdx)
-		}
 		if i == 0 || r.UID != rows[i-1].UID {
 			if seen[r.UID] {
 				return nil, fmt.Errorf("row %d: group %s is torn apart", i, r.UID)
@@ -77,6 +74,8 @@ func groupEnds(rows []dataset.Row, groupTokens int) ([]int, error) {
 			if tokens >= groupTokens {
 				ends, tokens = append(ends, i), 0
 			}
+		} else if r.RowIdx != rows[i-1].RowIdx+1 {
+			return nil, fmt.Errorf("row %d: row_idx %d after %d", i, r.RowIdx, rows[i-1].RowIdx)
 		}
 		tokens += len(r.PromptIDs) + len(r.ResponseIDs)
 	}

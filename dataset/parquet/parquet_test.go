@@ -191,7 +191,7 @@ func TestBrokenBatchesAreRefused(t *testing.T) {
 	}{
 		{"no rows", testMeta(), nil, "no rows"},
 		{"a group torn apart", testMeta(), torn, "torn apart"},
-		{"wrong numbers", testMeta(), misnumbered, "row 1 is numbered 0"},
+		{"wrong numbers", testMeta(), misnumbered, "row 1: row_idx 0 after 0"},
 		{"no owner of overlong shaping", noOwner, testRows(1), "overlong_owner"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,7 +29,7 @@ BROKEN = {
     "underscore in uid": (0, {"uid": "a_0"}, "uid 'a_0' is empty or has an underscore"),
     "empty uid": (0, {"uid": ""}, "uid '' is empty"),
     "torn group": (1, {"uid": "b-0", "output_idx": 0}, "the rows of a group do not stand together"),
-    "row numbers": (2, {"row_idx": 1}, "row_idx does not count from 0"),
+    "row numbers": (2, {"row_idx": 1}, "row 2: row_idx has a gap within the group"),
     "missing segment": (2, {"output_idx": 2}, "row 2: output_idx 2 is out of order"),
     "first segment missing": (0, {"output_idx": 1}, "row 0: output_idx 1 is out of order"),
     "repeated sample": (2, {"session_id": 0, "output_idx": 0}, "row 2: session_id 0 is out of order"),

@@ -135,14 +135,15 @@ def _nulls(batch: Batch) -> list[str]:
 
 def _groups(batch: Batch) -> list[str]:
     found = []
-    if not np.array_equal(batch.column("row_idx"), np.arange(batch.num_rows)):
-        found.append("row_idx does not count from 0")
     uid = batch.column("uid").astype(str)
     if bad := sorted({u for u in uid if "_" in u or not u}):
         found.append(f"uid {str(bad[0])!r} is empty or has an underscore")
     new = np.flatnonzero(np.r_[True, uid[1:] != uid[:-1]])
     if len(new) != len(set(uid)):
         found.append("the rows of a group do not stand together")
+    step = np.diff(batch.column("row_idx").astype(np.int64))
+    if (bad := np.flatnonzero((uid[1:] == uid[:-1]) & (step != 1))).size:
+        found.append(f"row {bad[0] + 1}: row_idx has a gap within the group")
     return found + _order(uid, batch.column("session_id"), batch.column("output_idx"))
 
 

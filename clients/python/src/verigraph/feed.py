@@ -171,7 +171,7 @@ class _Assembly:
 
     def finish(self) -> Batch:
         """Checks and returns the batch, and turns to the next one."""
-        data, info, sequence = bytes(self.data), self.info, self.sequence
+        data, info, sequence = self.data, self.info, self.sequence
         self.sequence, self.data, self.info = sequence + 1, bytearray(), None
         if len(data) != info.size or hashlib.sha256(data).hexdigest() != info.sha256:
             raise IntegrityError(
