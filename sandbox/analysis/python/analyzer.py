@@ -1,0 +1,371 @@
+"""The static pass as a process: framed requests in, one analysis each out.
+
+A request is {"source": text, "state": {key: value}}; the answer is evidence.Analysis as JSON. The
+process keeps nothing between requests but parsed helper sources. It reads source and never runs it.
+"""
+
+import ast
+import gc
+import json
+import struct
+import sys
+import time
+import warnings
+
+from calls import Calls
+from expr import EXPRESSIONS, Expressions
+from interp import MAX_STEPS, STATEMENTS, Machine, TooComplex
+from library import Library
+from state import Coder
+from taint import Scan
+from values import *
+
+FLAGS = ast.PyCF_ONLY_AST | getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
+MAX_EXPRESSION = 200
+
+
+EXPRESSIONS[ast.Call] = Calls.e_call
+
+
+class Pass(Calls, Library, Expressions, Machine):
+    limit = MAX_STEPS
+
+
+def parse(source):
+    """The cell's syntax tree, or Python's own message about it."""
+    try:
+        return compile(source, "<cell>", "exec", FLAGS, True), None
+    except SyntaxError as e:
+        where = " (line %d)" % e.lineno if e.lineno else ""
+        return None, "%s: %s%s" % (type(e).__name__, e.msg, where)
+    except ValueError as e:
+        return None, "SyntaxError: %s" % e
+    except UnicodeError as e:
+        return None, "SyntaxError: %s" % e
+    except RecursionError:
+        return None, "RecursionError: maximum recursion depth exceeded during compilation"
+    except MemoryError:
+        return None, "MemoryError: the cell is too complex to parse"
+
+
+def analyze(source, raw):
+    default = sys.getrecursionlimit()
+    tree, error = parse(source)
+    if error is not None:
+        return {"statements": None, "error": error}
+    sys.setrecursionlimit(8000)
+    try:
+        return Cell(source, raw).run(tree)
+    finally:
+        sys.setrecursionlimit(default)
+
+
+class Cell:
+    """One cell's analysis over the state that came with it."""
+
+    def __init__(self, source, raw):
+        self.source = source
+        self.lines = None
+        self.machine = m = Pass({}, 0, source)
+        self.coder = Coder(raw, m.module)
+        for name, value in raw.items():
+            if not name.startswith("$"):
+                v = m.base[name] = self.coder.decode(value)
+                m.used |= v.own | v.holds
+        # Closures and defaults hold roots too.
+        for v in m.base.values():
+            if v.code:
+                m.heap = _NO_HEAP
+                m.used |= m.code_reach(v.code, set())
+        m.widen()
+        # Roots are allotted in pairs: one bit in use takes the other.
+        m.used |= (m.used & m.OBJ) << 1 | (m.used & m.BUF) >> 1
+
+    def run(self, tree):
+        return {"statements": [self.statement(s) for s in tree.body]}
+
+    def statement(self, s):
+        m = self.machine
+        m.begin()
+        trouble = None
+        try:
+            STATEMENTS[type(s)](m, s)
+        except TooComplex:
+            trouble = "too complex to follow"
+        except RecursionError:
+            trouble = "nested too deeply to follow"
+        scan = Scan(self.module_path)
+        scan.scan(s)
+        m.taints |= scan.found
+        line = min([s.lineno] + [d.lineno for d in getattr(s, "decorator_list", ())])
+        out = {"line": line, "end_line": s.end_lineno or s.lineno}
+        if trouble:
+            self.give_up(s, trouble, out)
+        else:
+            self.describe(s, out)
+        return out
+
+    def module_path(self, name):
+        env = self.machine.module.env
+        v = env.get(name) if env else None
+        if v is None or v.kind != LIB:
+            v = self.machine.base.get(name)
+        return v.lib if v is not None and v.kind in (LIB, BUILTIN) else None
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def describe(self, s, out):
+        m = self.machine
+        env = m.module.env if m.module.env is not None else {}
+        must = m.module.must
+        writes, maybe, deletes = [], [], []
+        for name, v in env.items():
+            if v is DELETED:
+                deletes.append(name)
+                continue
+            old = m.base.get(name)
+            if v.kind == LIB and (old is None or old.kind == LIB):
+                continue
+            (writes if name in must else maybe).append(name)
+        mutated = []
+        if m.mutated:
+            for name, v in m.base.items():
+                reach = v.own | v.holds
+                if v.code:
+                    reach |= m.code_reach(v.code, set())
+                if reach & m.mutated:
+                    mutated.append(name)
+                    if v.kind == FILE and v.own & m.mutated:
+                        m.write_through(v)
+            # Stored values of files opened earlier and written through a wrapper.
+            for name in mutated:
+                v = m.base[name]
+                if v.kind == FILE and name not in env:
+                    m.write_through(v)
+        reads = m.reads
+        control = (m.ctl | m.loaded) & ~reads
+        self.names(out, "reads", reads)
+        self.names(out, "control", control)
+        put(out, "writes", writes)
+        put(out, "maybe_writes", maybe)
+        put(out, "mutates", mutated)
+        put(out, "deletes", deletes)
+        put(out, "files", [f for i, f in enumerate(m.files) if m.file_bits >> i & 1])
+        if m.flags & DYNAMIC:
+            out["dynamic_files"] = True
+        put(out, "written_files", m.written)
+        if m.dynamic_writes:
+            out["dynamic_writes"] = True
+        put(out, "untracked", m.untracked)
+        put(out, "taints", m.taints)
+        calls = [self.call(c) for c in m.calls.values()]
+        calls += self.calls_in_bodies(s, m.calls)
+        calls.sort(key=lambda c: (c["line"], c["column"]))
+        if calls:
+            out["calls"] = calls
+        self.definitions(env, mutated, out)
+
+    def definitions(self, env, mutated, out):
+        m = self.machine
+        delta = {}
+        frozen = {}
+        for name, v in env.items():
+            if v is DELETED:
+                frozen[name] = None
+            else:
+                frozen[name] = m.live(v)
+        for name in mutated:
+            if name not in env:
+                v = m.base[name]
+                live = m.live(v)
+                if m.heap.entries or v.items is not None or v.kind == SCALARS:
+                    if live is not v:
+                        frozen[name] = live
+        for name, v in list(m.base.items()):
+            # Names that the state does not hold, seen for the first time.
+            if name not in frozen and ("name", name) in m.sites:
+                frozen[name] = m.live(v)
+        for name, v in frozen.items():
+            if v is None:
+                delta[name] = None
+                m.base.pop(name, None)
+                continue
+            encoded = self.coder.encode(v)
+            delta[name] = encoded
+        self.coder.raw.update(self.coder.new)
+        delta.update(self.coder.new)
+        self.coder.new = {}
+        for name, v in frozen.items():
+            if v is not None:
+                m.base[name] = self.coder.decode(delta[name]) if v.code else clean(v)
+        if delta:
+            out["definitions"] = delta
+
+    def names(self, out, key, mask):
+        m = self.machine
+        if mask:
+            put(out, key, [n for i, n in enumerate(m.names) if mask >> i & 1])
+
+    def call(self, entry):
+        lib, node, dynamic, arguments, template = entry
+        out = {"primitive": lib, "line": node.lineno, "column": node.col_offset,
+               "end_line": node.end_lineno, "end_column": node.end_col_offset}
+        if template is not None:
+            out["template"] = template
+        if arguments:
+            out["arguments"] = [self.argument(name, n, v) for name, (n, v) in arguments.items()]
+        if dynamic:
+            out["dynamic"] = True
+        return out
+
+    def argument(self, name, node, v):
+        m = self.machine
+        out = {"name": name, "expression": self.text(node)}
+        self.names(out, "reads", v.reads)
+        self.names(out, "control", v.ctl & ~v.reads)
+        put(out, "files", [f for i, f in enumerate(m.files) if v.files >> i & 1])
+        if v.flags & DYNAMIC:
+            out["dynamic_files"] = True
+        if v.flags & UNTRACKED:
+            out["untracked"] = True
+        if type(node) is ast.Name:
+            out["variable"] = node.id
+        return out
+
+    def text(self, node):
+        """The node's source, at most 200 bytes, cut at a character."""
+        if self.lines is None:
+            self.lines = self.source.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8").split(b"\n")
+        first, last = node.lineno - 1, node.end_lineno - 1
+        lines = self.lines[first:last + 1]
+        if not lines:
+            return ""
+        lines = list(lines)
+        lines[-1] = lines[-1][:node.end_col_offset]
+        lines[0] = lines[0][node.col_offset:]
+        return b"\n".join(lines)[:MAX_EXPRESSION].decode("utf-8", "ignore")
+
+    def calls_in_bodies(self, s, seen):
+        """Primitive calls written inside function bodies: they run, if ever, when those are called."""
+        known = {id(entry[1]) for entry in seen.values()}
+        out = []
+        stack = [s]
+        while stack:
+            n = stack.pop()
+            if type(n) is ast.Call and type(n.func) is ast.Name and n.func.id in PRIMITIVE_NAMES and id(n) not in known:
+                entry = {"primitive": n.func.id, "line": n.lineno, "column": n.col_offset,
+                         "end_line": n.end_lineno, "end_column": n.end_col_offset, "dynamic": True}
+                if n.func.id == "bind" and n.args and type(n.args[0]) is ast.Constant and type(n.args[0].value) is str:
+                    entry["template"] = n.args[0].value
+                out.append(entry)
+            stack += ast.iter_child_nodes(n)
+        return out
+
+    def give_up(self, s, reason, out):
+        """The statement is reported by its syntax alone: everything it mentions, and untracked."""
+        m = self.machine
+        reads, stores = set(), set()
+        stack = [s]
+        while stack:
+            n = stack.pop()
+            if type(n) is ast.Name:
+                (reads if type(n.ctx) is ast.Load else stores).add(n.id)
+            elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                stores.add(n.name)
+            elif isinstance(n, (ast.Import, ast.ImportFrom)):
+                stores.update(a.asname or a.name.split(".")[0] for a in n.names)
+            elif isinstance(n, (ast.Global, ast.Nonlocal)):
+                stores.update(n.names)
+            stack += ast.iter_child_nodes(n)
+        data = [n for n in m.base if m.base[n].kind != LIB]
+        put(out, "reads", [n for n in data if n in reads])
+        put(out, "maybe_writes", stores)
+        put(out, "mutates", data)
+        out["untracked"] = [reason]
+        out["dynamic_files"] = out["dynamic_writes"] = True
+        put(out, "taints", m.taints)
+        m.calls = {}
+        calls = self.calls_in_bodies(s, {})
+        if calls:
+            out["calls"] = calls
+        m.begin()
+        every = 0
+        for v in m.base.values():
+            every |= v.own | v.holds
+        delta = {}
+        for name in sorted(stores):
+            v = V(ANY, m.root(("lost", name)), every, (UNKNOWN,))
+            delta[name] = self.coder.encode(v)
+            m.base[name] = clean(v)
+        if delta:
+            out["definitions"] = delta
+
+
+PRIMITIVE_NAMES = frozenset(("bind", "infer", "submit_answer"))
+
+
+class _Empty:
+    entries = {}
+    owners = 0
+
+
+_NO_HEAP = _Empty()
+
+
+def clean(v):
+    """v without origins, as the next statement finds it."""
+    return V(v.kind, v.own, v.holds, v.code, 0, 0, 0, v.flags & UNTRACKED, v.const, v.items, None, v.lib)
+
+
+def put(out, key, names):
+    if names:
+        out[key] = sorted(names)
+
+
+def limits(seconds, memory):
+    """Bounds what a request may use: processor seconds from now on, memory for good."""
+    try:
+        import resource
+    except ImportError:
+        return
+    used = int(time.process_time()) + 1
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = used + seconds + 1
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+
+
+def main(seconds, memory):
+    warnings.simplefilter("ignore")
+    limits(seconds, memory)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    read, write = sys.stdin.buffer, sys.stdout.buffer
+    count = 0
+    while True:
+        header = read.read(4)
+        if len(header) < 4:
+            return
+        request = read.read(struct.unpack(">I", header)[0])
+        limits(seconds, 0)
+        request = json.loads(request)
+        try:
+            answer = analyze(request["source"], request.get("state") or {})
+        except MemoryError:
+            answer = {"statements": None, "error": "MemoryError: the cell is too complex to analyse"}
+        except RecursionError:
+            answer = {"statements": None, "error": "RecursionError: the cell is nested too deeply"}
+        body = json.dumps(answer, separators=(",", ":")).encode("ascii")
+        del request, answer
+        write.write(struct.pack(">I", len(body)) + body)
+        write.flush()
+        count += 1
+        if count % 64 == 0:
+            gc.collect()

@@ -1,0 +1,963 @@
+"""The abstract interpreter: statements, scopes and stores.
+
+Invariant: what a statement can read, bind, change in place or open on any path of execution is in
+its result, or the result says untracked. Paths are joined, loops run until nothing is added, helper
+functions are followed at the call with the values that the names have then.
+"""
+
+import ast
+import builtins
+
+from scope import parameters, scope_of
+from tables import PRIMITIVES
+from values import *
+
+BUILTIN_NAMES = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__spec__", "__annotations__"}
+
+# Work allowed per statement, in expressions evaluated; measured 60-line cells need about 2,000.
+MAX_STEPS = 60000
+MAX_DEPTH = 40
+MAX_PASSES = 24
+
+
+class TooComplex(Exception):
+    """The statement takes more work than is allowed; it is then reported as untracked."""
+
+
+class Heap:
+    """What was stored where during the statement: (owners, held roots, code, value it came from)."""
+    __slots__ = ("entries", "version", "owners")
+
+    def __init__(self):
+        self.entries = {}
+        self.version = 0
+        self.owners = 0
+
+    def put(self, owner, reach, code, v):
+        key = owner
+        old = self.entries.get(key)
+        new = V(ANY, 0, reach, code, v.reads, v.ctl, v.files, v.flags)
+        merged = join(old, new)
+        if merged is not old:
+            self.entries[key] = merged
+            self.version += 1
+            self.owners |= owner
+
+
+class Machine:
+    """Interprets one cell, statement by statement, over the state that earlier statements left."""
+
+    def __init__(self, base, used, source):
+        self.base = base              # name -> V, without origins
+        self.used = used              # roots in use
+        self.names, self.index = [], {}
+        self.files, self.file_index = [], {}
+        self.module = Frame("mod", None)
+        self.source = source
+        self.widen()
+
+    def widen(self):
+        """Masks of all identity bits and all interior bits, wide enough for the roots of one cell."""
+        size = self.used.bit_length() // 2 + 4096
+        self.OBJ = ((1 << 2 * size) - 1) // 3
+        self.BUF = self.OBJ << 1
+
+    # ---- names, roots -------------------------------------------------------------------------
+
+    def begin(self):
+        self.frame = self.module
+        self.module.env, self.module.must = {}, set()
+        self.heap = Heap()
+        self.mutated = 0
+        self.loaded = 0
+        self.reads = self.ctl = self.file_bits = 0
+        self.flags = 0
+        self.written = set()
+        self.dynamic_writes = False
+        self.untracked, self.taints = set(), set()
+        self.calls = {}
+        self.cache = {}
+        self.sites = {}
+        self.fns, self.classes, self.frames = {}, {}, {}
+        self.active = {}
+        self.depth = 0
+        self.weak = 0
+        self.steps = 0
+        self.pcr = self.pcc = self.pcf = self.pcg = 0
+        self.tries = []
+        self.site = None
+        self.imported = set()
+
+    def bit(self, name):
+        i = self.index.get(name)
+        if i is None:
+            i = self.index[name] = len(self.names)
+            self.names.append(name)
+        return 1 << i
+
+    def file_bit(self, name):
+        i = self.file_index.get(name)
+        if i is None:
+            i = self.file_index[name] = len(self.files)
+            self.files.append(name)
+        return 1 << i
+
+    def root(self, site):
+        """The pair of root bits of an allocation site; the same in each pass over a loop."""
+        r = self.sites.get(site)
+        if r is None:
+            low = ~self.used & (self.used + 1)
+            r = low | low << 1
+            if low & self.BUF:
+                raise AssertionError("roots are pairs")
+            self.used |= r
+            self.sites[site] = r
+        return r
+
+    def owned(self, v, site):
+        """v with an identity of its own, as an object has once it is bound to a name."""
+        if v.kind in ROOTLESS or v.own & self.OBJ:
+            return v
+        r = self.root(site)
+        if v.own:
+            r &= self.OBJ
+        kind = ANY if v.kind == SEPARATE else v.kind
+        return alt(v, own=v.own | r, kind=kind)
+
+    def reach(self, v):
+        """All roots that can be reached from v, through closures too."""
+        out = v.own | v.holds
+        if v.code:
+            out |= self.code_reach(v.code, set())
+        return self.close(out) if self.heap.entries else out
+
+    def code_reach(self, code, seen):
+        out = 0
+        for item in code:
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
+            if isinstance(item, Fn):
+                parts = list(item.defaults.values())
+                if item.extra is not None:
+                    parts.append(item.extra)
+                frame = item.closure
+                while frame is not None and frame.kind != "mod":
+                    out |= frame.root
+                    if frame.kind != "cls":
+                        parts += frame.seen.values()
+                    frame = frame.parent
+            elif isinstance(item, Cls):
+                parts = list(item.attrs.values())
+                out |= self.code_reach(item.bases, seen)
+            elif isinstance(item, Inst):
+                parts = list(item.cls.attrs.values())
+            elif isinstance(item, Bound):
+                parts = [item.me]
+                out |= self.code_reach((item.fn,), seen)
+            else:
+                parts = []
+            for p in parts:
+                if id(p) in seen:
+                    continue
+                seen.add(id(p))
+                out |= p.own | p.holds
+                if p.code:
+                    out |= self.code_reach(p.code, seen)
+        return out
+
+    def close(self, mask):
+        entries = self.heap.entries
+        changed = True
+        while changed:
+            changed = False
+            for owner, held in entries.items():
+                if mask & owner and (held.holds | mask) != mask:
+                    mask |= held.holds
+                    changed = True
+        return mask
+
+    def live(self, v):
+        """v as it is now, with all that this statement stored into what it reaches."""
+        if not (self.heap.owners | self.mutated):
+            return v
+        mask = v.own | v.holds
+        if v.own & self.mutated and (v.items is not None or v.elems is not None or v.kind == SCALARS):
+            v = alt(v, items=None, elems=None, kind=LIST if v.kind == SCALARS else v.kind)
+        if not mask & self.heap.owners:
+            return v
+        mask = self.close(mask)
+        hits = [held for owner, held in self.heap.entries.items() if mask & owner]
+        code = v.code
+        for held in hits:
+            code = merge_code(code, held.code)
+        out = mix([v] + hits, v.kind, v.own, v.holds | (mask & ~v.own), code)
+        out.const, out.lib = v.const, v.lib
+        out.kind = LIST if v.kind == SCALARS else v.kind
+        return out
+
+    def load(self, name):
+        f = self.frame
+        here = True
+        while f.kind != "mod":
+            if name in f.globals:
+                break
+            if here or f.kind != "cls":
+                v = f.env.get(name) if here and f.env is not None else f.seen.get(name)
+                if v is not None and v is not DELETED:
+                    return self.live(v)
+                if here and f.kind == "fn" and name in f.locals:
+                    return UNBOUND
+            here = here and f.kind == "comp"
+            f = f.parent
+        env = self.module.env
+        v = env.get(name) if env is not None else None
+        if v is not None:
+            if v is DELETED:
+                return UNBOUND
+            return self.live(v)
+        v = self.cache.get(name)
+        if v is None:
+            v = self.cache[name] = self.before(name)
+        self.loaded |= v.reads
+        return self.live(v)
+
+    def before(self, name):
+        """The value that a module-level name had when the statement began."""
+        v = self.base.get(name)
+        if v is None:
+            if name in PRIMITIVES:
+                return V(PRIMITIVE, lib=name)
+            if name in BUILTIN_NAMES:
+                return V(BUILTIN, lib="builtins." + name)
+            # Bound by something the pass could not see, or not at all.
+            v = self.base[name] = V(ANY, self.root(("name", name)), 0, (UNKNOWN,))
+        if v.kind in (LIB, BUILTIN, PRIMITIVE) and not v.own:
+            return v
+        return alt(v, reads=self.bit(name))
+
+    def stamp(self, v):
+        """v as it is when made on the current path: loops and tests it stands under flow in."""
+        if not (self.pcr or self.pcc or self.pcf or self.pcg):
+            return v
+        return alt(v, reads=v.reads | self.pcr, ctl=v.ctl | self.pcc, files=v.files | self.pcf,
+                   flags=v.flags | self.pcg)
+
+    def sink(self, v):
+        """v has an effect outside the expression: it is data that the statement reads."""
+        self.reads |= v.reads | self.pcr
+        self.ctl |= v.ctl | self.pcc
+
+    def control(self, v):
+        self.pcc |= v.reads | v.ctl
+        self.ctl |= v.reads | v.ctl
+
+    def bind(self, name, v, site, walrus=False):
+        f = self.frame
+        if walrus:
+            while f.kind == "comp":
+                f = f.parent
+        v = self.stamp(self.owned(v, site))
+        if f.kind == "mod" or name in f.globals:
+            self.sink(v)
+            self.bind_module(name, v, bool(self.weak))
+            return
+        if name in f.nonlocals:
+            self.bind_nonlocal(f, name, v)
+            return
+        if self.weak and walrus:
+            v = join(v, f.env.get(name))
+        f.env[name] = v
+        f.must.add(name)
+        if f.inner or f.kind == "comp":
+            f.seen[name] = join(f.seen.get(name), v)
+
+    def bind_module(self, name, v, weak):
+        env = self.module.env
+        if env is None:
+            return
+        if weak:
+            old = env.get(name)
+            if old is None:
+                old = self.earlier(name)
+            if old is not None and old is not DELETED:
+                v = join(v, old)
+        else:
+            self.module.must.add(name)
+        env[name] = v
+        if v.kind == LIB:
+            self.imported.add(name)
+
+    def earlier(self, name):
+        """The value before the statement of a name that is bound on some paths only."""
+        return alt(self.base[name], reads=self.bit(name)) if name in self.base else None
+
+    def bind_nonlocal(self, f, name, v):
+        p = f.parent
+        while p is not None and p.kind != "mod":
+            if p.kind == "fn" and (name in p.locals or name in p.seen):
+                p.seen[name] = join(p.seen.get(name), v)
+                if p.env is not None and name in p.env:
+                    p.env[name] = join(p.env[name], v)
+                if not p.root:
+                    p.root = self.root(("frame", id(p)))
+                self.mutate(p.root, v)
+                return
+            p = p.parent
+
+    # ---- effects ------------------------------------------------------------------------------
+
+    def mutate(self, mask, *values):
+        """Objects with these roots change; values are what the change comes from."""
+        self.mutated |= mask
+        for v in values:
+            self.sink(v)
+
+    def store(self, target, v, mask=None):
+        """v becomes part of target. mask narrows what of target changes."""
+        own = target.own if mask is None else mask
+        self.mutate(own, target, v)
+        owner = target.own | (target.holds if not target.own else 0)
+        if owner:
+            held = self.reach(v) if v.own or v.holds or v.code else 0
+            if target.kind in TABULAR and v.kind in TABULAR:
+                held &= ~v.own
+            self.heap.put(owner, held, v.code, self.stamp(v))
+
+    def note_files(self, v):
+        self.file_bits |= v.files
+        self.flags |= v.flags & DYNAMIC
+
+    # ---- states and paths ---------------------------------------------------------------------
+
+    def fork(self):
+        f = self.frame
+        return None if f.env is None else (dict(f.env), set(f.must))
+
+    def set(self, state):
+        f = self.frame
+        if state is None:
+            f.env = None
+        else:
+            f.env, f.must = dict(state[0]), set(state[1])
+
+    def take(self):
+        f = self.frame
+        return None if f.env is None else (f.env, f.must)
+
+    def join_states(self, a, b):
+        if a is None:
+            return b
+        if b is None or a is b:
+            return a
+        ea, eb = a[0], b[0]
+        out = {}
+        outer = self.earlier if self.frame.kind == "mod" else lambda name: None
+        for name, v in ea.items():
+            w = eb[name] if name in eb else outer(name)
+            out[name] = join(v, w)
+        for name, w in eb.items():
+            if name not in ea:
+                v = outer(name)
+                out[name] = w if v is None else join(v, w)
+        return out, a[1] & b[1]
+
+    @staticmethod
+    def same(a, b):
+        if a is None or b is None:
+            return a is b
+        ea, eb = a[0], b[0]
+        return len(ea) == len(eb) and a[1] == b[1] and all(eb.get(k) is v for k, v in ea.items())
+
+    def run(self, body):
+        f = self.frame
+        for s in body:
+            if f.env is None:
+                return
+            self.steps += 1
+            STATEMENTS[type(s)](self, s)
+            if self.tries and f.env is not None:
+                for entry in self.tries:
+                    if entry[0] is f:
+                        entry[1] = self.join_states(entry[1], self.fork())
+
+    # ---- simple statements --------------------------------------------------------------------
+
+    def s_expr(self, s):
+        v = self.ev(s.value)
+        if self.frame.kind == "mod" or v.kind != SCALAR or type(s.value) is not ast.Constant:
+            self.sink(v)
+
+    def s_assign(self, s):
+        v = self.ev(s.value)
+        if len(s.targets) > 1:
+            v = self.owned(v, id(s))
+        for t in s.targets:
+            self.assign(t, v)
+
+    def s_ann_assign(self, s):
+        if self.frame.kind in ("mod", "cls"):
+            a = self.ev(s.annotation)
+            self.ctl |= a.reads | a.ctl
+        if s.value is not None:
+            self.assign(s.target, self.ev(s.value))
+
+    def s_aug_assign(self, s):
+        t = s.target
+        value = self.ev(s.value)
+        if type(t) is ast.Name:
+            old = self.load(t.id)
+        else:
+            old = self.ev(t)
+        both = (old, value)
+        self.touch(old, both)
+        self.touch(value, both)
+        if type(t) is ast.Name:
+            if old.kind not in ROOTLESS and old.kind != TUPLE:
+                self.mutated |= old.own
+                if old.kind not in TABULAR and self.reach(value):
+                    self.heap.put(old.own, self.reach(value) if old.own else 0, value.code, value)
+            out = mix(both, old.kind, old.own, old.holds | (self.reach(value) if old.kind not in TABULAR else 0),
+                      merge_code(old.code, value.code))
+            if old.kind == SCALAR and value.kind != SCALAR:
+                out.kind = value.kind if value.kind in TABULAR else ANY
+            if old.const is not None and value.const is not None and type(s.op) is ast.Add:
+                out.const = self.product(old.const, value.const)
+            self.bind(t.id, out, id(t))
+            return
+        out = mix(both, ANY if old.kind in (SCALAR,) else old.kind, old.own, old.holds | value.holds)
+        if old.kind not in ROOTLESS:
+            self.mutate(old.own, old, value)
+        self.assign(t, out)
+
+    def assign(self, t, v):
+        kind = type(t)
+        if kind is ast.Name:
+            self.bind(t.id, v, id(t))
+        elif kind is ast.Tuple or kind is ast.List:
+            self.unpack(t, v)
+        elif kind is ast.Attribute:
+            self.store_attribute(t, v)
+        elif kind is ast.Subscript:
+            self.store_item(t, v)
+        elif kind is ast.Starred:
+            self.assign(t.value, mix((v,), LIST, v.own & self.BUF, v.holds, v.code))
+
+    def unpack(self, t, v):
+        targets = t.elts
+        starred = [i for i, e in enumerate(targets) if type(e) is ast.Starred]
+        elems = v.elems
+        if elems is not None and not starred and len(elems) == len(targets):
+            extra = alt(v, reads=0, files=0, flags=0) if v.ctl else None
+            for e, x in zip(targets, elems):
+                self.assign(e, mix_onto(x, extra) if extra is not None else x)
+            return
+        v = self.iterate(v, id(t))
+        for e in targets:
+            if type(e) is ast.Starred:
+                self.assign(e.value, mix((v,), LIST, 0, v.own | v.holds, v.code))
+            else:
+                self.assign(e, v)
+
+    def store_attribute(self, t, v):
+        base = self.ev(t.value)
+        if base.kind == LIB and base.lib:
+            from taint import ALLOWED_STORES
+            if not (base.lib + "." + t.attr).startswith(ALLOWED_STORES):
+                self.taints.add("attribute_store:module")
+        elif base.kind == PRIMITIVE:
+            self.taints.add("attribute_store:" + base.lib)
+        mask = None
+        if base.kind in (FRAME, PANDAS) and base.own & self.OBJ:
+            mask = base.own & self.OBJ
+        self.set_attr_hook(base, v)
+        self.store(base, v, mask)
+
+    def set_attr_hook(self, base, v):
+        """A user class may define __setattr__ or a property setter."""
+        if base.code:
+            for item in base.code:
+                if isinstance(item, Inst):
+                    self.touch(base, (base, v))
+                    break
+
+    def store_item(self, t, v):
+        base = self.ev(t.value)
+        key = self.ev(t.slice)
+        mask = None
+        if base.kind == FRAME and base.own & self.OBJ and self.is_column(t.slice, key):
+            mask = base.own & self.OBJ
+        if base.code:
+            self.touch(base, (base, key, v))
+        if v.own or v.holds or v.code or key.reads or key.ctl or key.files or key.flags:
+            v = mix_onto(v, key)
+        self.store(base, v, mask)
+        if key.own or key.holds:
+            self.store(base, key, mask or base.own)
+        self.write_through(base)
+
+    @staticmethod
+    def is_column(node, key):
+        if type(node) is ast.Constant:
+            return type(node.value) is str
+        if type(node) is ast.List:
+            return all(type(e) is ast.Constant and type(e.value) is str for e in node.elts)
+        return key.const is not None
+
+    def s_delete(self, s):
+        for t in s.targets:
+            self.delete(t)
+
+    def delete(self, t):
+        kind = type(t)
+        if kind is ast.Name:
+            f = self.frame
+            name = t.id
+            if f.kind == "mod" or name in f.globals:
+                if name not in self.base and name not in (self.module.env or {}):
+                    self.load(name)
+                if self.weak:
+                    return
+                self.module.env[name] = DELETED
+                self.module.must.add(name)
+            elif f.env is not None:
+                f.env.pop(name, None)
+        elif kind in (ast.Tuple, ast.List):
+            for e in t.elts:
+                self.delete(e)
+        elif kind is ast.Attribute:
+            base = self.ev(t.value)
+            if base.kind == LIB:
+                self.taints.add("attribute_store:module")
+            self.mutate(base.own, base)
+        elif kind is ast.Subscript:
+            base = self.ev(t.value)
+            key = self.ev(t.slice)
+            self.touch(base, (base, key))
+            mask = base.own
+            if base.kind == FRAME and base.own & self.OBJ:
+                mask = base.own & self.OBJ
+            self.mutate(mask, base, key)
+
+    def s_pass(self, s):
+        pass
+
+    def s_import(self, s):
+        for a in s.names:
+            name = a.asname or a.name.split(".")[0]
+            self.bind(name, V(LIB, lib=a.name if a.asname else name), id(a))
+
+    def s_import_from(self, s):
+        module = "." * s.level + (s.module or "")
+        for a in s.names:
+            if a.name == "*":
+                self.untracked.add("import *")
+                continue
+            path = module + "." + a.name
+            if path.startswith("builtins."):
+                v = V(BUILTIN, lib=path)
+            else:
+                v = V(LIB, lib=path)
+            self.bind(a.asname or a.name, v, id(a))
+
+    def s_global(self, s):
+        pass
+
+    def s_return(self, s):
+        f = self.frame
+        v = self.ev(s.value) if s.value is not None else V(SCALAR)
+        v = self.stamp(v)
+        if f.kind == "fn":
+            f.ret = join(f.ret, v)
+        self.leave()
+
+    def s_raise(self, s):
+        for e in (s.exc, s.cause):
+            if e is not None:
+                self.sink(self.ev(e))
+        self.leave()
+
+    def leave(self):
+        """The path ends here; handlers around it see the state."""
+        f = self.frame
+        for entry in self.tries:
+            if entry[0] is f:
+                entry[1] = self.join_states(entry[1], self.fork())
+        f.env = None
+
+    def s_break(self, s):
+        f = self.frame
+        if f.breaks is not None:
+            f.breaks[0] = self.join_states(f.breaks[0], self.fork())
+        self.leave()
+
+    def s_continue(self, s):
+        f = self.frame
+        if f.conts is not None:
+            f.conts[0] = self.join_states(f.conts[0], self.fork())
+        self.leave()
+
+    def s_assert(self, s):
+        v = self.ev(s.test)
+        self.ctl |= v.reads | v.ctl
+        if s.msg is not None:
+            v = self.ev(s.msg)
+            self.ctl |= v.reads | v.ctl
+
+    # ---- compound statements ------------------------------------------------------------------
+
+    def s_if(self, s):
+        test = self.ev(s.test)
+        pc = self.pcc
+        self.control(test)
+        before = self.fork()
+        self.run(s.body)
+        one = self.take()
+        self.set(before)
+        self.run(s.orelse)
+        two = self.take()
+        # After a branch that left, all that follows depends on the test.
+        if one is not None and two is not None:
+            self.pcc = pc
+        self.set(self.join_states(one, two))
+
+    def loop(self, s, head):
+        """Runs a loop's body until nothing is added. head binds the targets and says whether the loop can end."""
+        f = self.frame
+        saved = f.breaks, f.conts
+        entry = self.fork()
+        pcr, pcf, pcg, pcc = self.pcr, self.pcf, self.pcg, self.pcc
+        exits = None
+        breaks = None
+        for attempt in range(MAX_PASSES):
+            version = (self.heap.version, self.mutated)
+            f.breaks, f.conts = [None], [None]
+            self.set(entry)
+            endless = head()
+            inside = self.fork()
+            exits = None if endless else (entry if s.__class__ is not ast.While else inside)
+            self.run(s.body)
+            end = self.join_states(self.take(), f.conts[0])
+            breaks = f.breaks[0]
+            merged = self.join_states(entry, end)
+            if self.same(merged, entry) and version == (self.heap.version, self.mutated):
+                break
+            entry = merged
+        else:
+            self.untracked.add("a loop is too complex to follow")
+        f.breaks, f.conts = saved
+        left = breaks is not None
+        self.pcr, self.pcf, self.pcg = pcr, pcf, pcg
+        self.set(exits)
+        if self.frame.env is not None:
+            self.run(s.orelse)
+        end = self.take()
+        if not left and f.kind == "mod":
+            self.pcc = pcc
+        self.set(self.join_states(end, breaks))
+
+    def s_for(self, s):
+        source = self.ev(s.iter)
+        self.sink(source)
+        item = self.iterate(source, id(s))
+
+        def head():
+            self.pcr |= source.reads
+            self.pcc |= source.ctl
+            self.pcf |= source.files
+            self.pcg |= source.flags
+            self.assign(s.target, self.live(item))
+            return False
+        self.loop(s, head)
+
+    def s_while(self, s):
+        endless = type(s.test) is ast.Constant and bool(s.test.value)
+
+        def head():
+            self.control(self.ev(s.test))
+            return endless
+        self.loop(s, head)
+
+    def s_with(self, s):
+        f = self.frame
+        entry = [f, self.fork()]
+        swallow = False
+        for item in s.items:
+            v = self.ev(item.context_expr)
+            self.sink(v)
+            swallow = swallow or not self.lets_errors_through(item.context_expr)
+            self.touch(v, (v,))
+            inner = v
+            if v.code:
+                for code in v.code:
+                    if isinstance(code, Inst):
+                        found = self.find_method(code.cls, "__enter__")
+                        if found is not None:
+                            inner = self.call_value(found, [v], {}, item.context_expr)
+                    elif isinstance(code, Fn):
+                        inner = join(inner, self.iterate(v, id(item)))
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, inner)
+        if swallow:
+            self.tries.append(entry)
+        self.run(s.body)
+        if swallow:
+            self.tries.remove(entry)
+            self.set(self.join_states(self.take(), entry[1]))
+
+    def lets_errors_through(self, node):
+        if type(node) is not ast.Call:
+            return False
+        func = node.func
+        path = None
+        if type(func) is ast.Name:
+            v = self.load(func.id)
+            path = v.lib
+        elif type(func) is ast.Attribute:
+            v = self.ev(func)
+            path = v.lib if v.kind == LIB else "method." + func.attr
+        return bool(path) and path.rsplit(".", 1)[-1] not in ("suppress", "raises", "ExitStack", "assertRaises", "nullcontext")
+
+    def s_try(self, s):
+        f = self.frame
+        pc = self.pcc
+        outer = [f, self.fork()]
+        if s.finalbody:
+            self.tries.append(outer)
+        entry = [f, self.fork()]
+        self.tries.append(entry)
+        self.run(s.body)
+        self.tries.remove(entry)
+        normal = self.take()
+        raised = entry[1]
+        self.set(normal)
+        if f.env is not None:
+            self.run(s.orelse)
+        end = self.take()
+        # An exception says something about all that the body read.
+        loaded = V(ANY, reads=self.loaded)
+        for h in s.handlers:
+            self.set(raised)
+            if f.env is None:
+                break
+            if h.type is not None:
+                self.control(self.ev(h.type))
+            self.control(loaded)
+            if h.name:
+                self.bind(h.name, V(ANY, 0, 0, (), reads=self.loaded, files=self.file_bits, flags=self.flags), id(h))
+            self.run(h.body)
+            if h.name and f.env is not None:
+                self.delete(ast.Name(h.name, ast.Del()))
+            end = self.join_states(end, self.take())
+        if s.finalbody:
+            self.tries.remove(outer)
+            exceptional = self.join_states(outer[1], self.join_states(raised, end))
+            self.set(exceptional)
+            self.run(s.finalbody)
+            if end is not None:
+                self.set(end)
+                if f.env is not None:
+                    self.run(s.finalbody)
+            else:
+                f.env = None
+            end = self.take()
+        else:
+            self.set(end)
+        if end is not None:
+            self.pcc = pc
+
+    def s_match(self, s):
+        subject = self.ev(s.subject)
+        pc = self.pcc
+        self.touch(subject, (subject,))
+        before = self.fork()
+        out = None
+        irrefutable = False
+        for case in s.cases:
+            self.set(before)
+            captures = self.pattern(case.pattern, subject)
+            if captures:
+                self.sink(subject)
+            self.control(subject)
+            if case.guard is not None:
+                self.control(self.ev(case.guard))
+                before = self.join_states(before, self.fork())
+            elif type(case.pattern) is ast.MatchAs and case.pattern.pattern is None:
+                irrefutable = True
+            self.run(case.body)
+            out = self.join_states(out, self.take()) if out is not None else self.take()
+        if not irrefutable:
+            out = self.join_states(out, before)
+        self.set(out)
+        if out is not None:
+            self.pcc = pc
+
+    def pattern(self, p, v):
+        """Binds a pattern's captures; says whether there are any."""
+        t = type(p)
+        found = False
+        if t is ast.MatchAs:
+            if p.pattern is not None:
+                found = self.pattern(p.pattern, v)
+            if p.name:
+                self.bind(p.name, v, id(p))
+                found = True
+        elif t is ast.MatchStar or t is ast.MatchMapping:
+            inner = self.iterate(v, id(p))
+            rest = p.name if t is ast.MatchStar else p.rest
+            if rest:
+                self.bind(rest, mix((v,), LIST, v.own & self.BUF, v.holds, v.code), id(p))
+                found = True
+            if t is ast.MatchMapping:
+                for k in p.keys:
+                    self.ctl |= self.ev(k).reads
+                for q in p.patterns:
+                    found = self.pattern(q, inner) or found
+        elif t is ast.MatchSequence:
+            inner = self.iterate(v, id(p))
+            for q in p.patterns:
+                found = self.pattern(q, v if type(q) is ast.MatchStar else inner) or found
+        elif t is ast.MatchOr:
+            for q in p.patterns:
+                found = self.pattern(q, v) or found
+        elif t is ast.MatchClass:
+            self.ctl |= self.ev(p.cls).reads
+            inner = self.iterate(v, id(p))
+            for q in list(p.patterns) + list(p.kwd_patterns):
+                found = self.pattern(q, inner) or found
+        elif t is ast.MatchValue:
+            w = self.ev(p.value)
+            self.ctl |= w.reads | w.ctl
+        return found
+
+    # ---- functions and classes ----------------------------------------------------------------
+
+    def make_fn(self, node):
+        """The function object of a def, lambda or generator expression, evaluated here."""
+        closure = self.frame
+        key = (id(node), id(closure))
+        fn = self.fns.get(key)
+        if fn is None:
+            fn = self.fns[key] = Fn(node, closure)
+            f = closure
+            while f.kind != "mod":
+                if not f.root:
+                    f.root = self.root(("frame", id(f)))
+                f = f.parent
+        return fn
+
+    def function_value(self, node):
+        fn = self.make_fn(node)
+        args = node.args
+        positional, keyword, _, _ = parameters(args)
+        values = []
+        for name, default in zip(positional[len(positional) - len(args.defaults):], args.defaults):
+            v = self.owned(self.ev(default), id(default))
+            values.append(v)
+            fn.defaults[name] = join(fn.defaults.get(name), v)
+        for name, default in zip(keyword, args.kw_defaults):
+            if default is not None:
+                v = self.owned(self.ev(default), id(default))
+                values.append(v)
+                fn.defaults[name] = join(fn.defaults.get(name), v)
+        return fn, mix(values, FUNCTION, 0, 0, (fn,))
+
+    def s_function(self, s):
+        fn, v = self.function_value(s)
+        decorators = []
+        for d in s.decorator_list:
+            decorators.append(self.ev(d))
+        fn.decorators = tuple(decorator_name(d) for d in s.decorator_list)
+        v = self.owned(v, id(s))
+        for node, d in reversed(list(zip(s.decorator_list, decorators))):
+            v = self.decorate(d, v, node)
+        self.bind(s.name, v, id(s))
+
+    def decorate(self, d, v, node):
+        if d.kind == LIB or d.kind == BUILTIN:
+            return mix((v, d), v.kind, v.own, v.holds, v.code)
+        out = self.call_value(d, [v], {}, node)
+        if not out.code:
+            out = mix((out, v), ANY, out.own | v.own, out.holds | v.holds, v.code)
+        return out
+
+    def s_class(self, s):
+        key = (id(s), id(self.frame))
+        cls = self.classes.get(key)
+        if cls is None:
+            cls = self.classes[key] = Cls(s.name, s)
+        values = []
+        bases = ()
+        for b in s.bases:
+            v = self.ev(b)
+            values.append(v)
+            codes = tuple(c for c in v.code if isinstance(c, Cls))
+            bases = merge_code(bases, codes)
+            if not codes and not (v.kind in (LIB, BUILTIN) and
+                                  (v.lib or "").rsplit(".", 1)[-1] in ("object", "ABC", "Enum", "NamedTuple", "Protocol", "Generic", "Exception", "ValueError")):
+                cls.open = True
+        cls.bases = bases
+        for k in s.keywords:
+            values.append(self.ev(k.value))
+            cls.open = True
+        decorators = [self.ev(d) for d in s.decorator_list]
+        frame = self.frames.get(key)
+        if frame is None:
+            frame = self.frames[key] = Frame("cls", self.frame)
+        frame.env, frame.must = {}, set()
+        outer, self.frame = self.frame, frame
+        self.run(s.body)
+        self.frame = outer
+        for name, v in (frame.env or {}).items():
+            if v is DELETED:
+                continue
+            values.append(v)
+            cls.attrs[name] = join(cls.attrs.get(name), v)
+            for c in v.code:
+                if isinstance(c, Fn) and c.closure is frame:
+                    c.cls = cls
+        v = self.owned(mix(values, CLASS, 0, 0, (cls,)), id(s))
+        v = alt(v, holds=v.holds | self.reach(v) & ~v.own)
+        for node, d in reversed(list(zip(s.decorator_list, decorators))):
+            v = self.decorate(d, v, node)
+        self.bind(s.name, v, id(s))
+
+    def s_type_alias(self, s):
+        self.bind(s.name.id, V(ANY), id(s))
+
+
+def mix_onto(v, *others):
+    """v that also comes from the others."""
+    r, c, f, g = v.reads, v.ctl, v.files, v.flags
+    for o in others:
+        r |= o.reads
+        c |= o.ctl
+        f |= o.files
+        g |= o.flags
+    if r == v.reads and c == v.ctl and f == v.files and g == v.flags:
+        return v
+    return alt(v, reads=r, ctl=c, files=f, flags=g)
+
+
+def decorator_name(node):
+    if type(node) is ast.Call:
+        node = node.func
+    if type(node) is ast.Attribute:
+        return node.attr
+    return node.id if type(node) is ast.Name else "?"
+
+
+STATEMENTS = {
+    ast.Expr: Machine.s_expr, ast.Assign: Machine.s_assign, ast.AnnAssign: Machine.s_ann_assign,
+    ast.AugAssign: Machine.s_aug_assign, ast.Delete: Machine.s_delete, ast.Pass: Machine.s_pass,
+    ast.Import: Machine.s_import, ast.ImportFrom: Machine.s_import_from, ast.Global: Machine.s_global,
+    ast.Nonlocal: Machine.s_global, ast.Return: Machine.s_return, ast.Raise: Machine.s_raise,
+    ast.Break: Machine.s_break, ast.Continue: Machine.s_continue, ast.Assert: Machine.s_assert,
+    ast.If: Machine.s_if, ast.For: Machine.s_for, ast.AsyncFor: Machine.s_for, ast.While: Machine.s_while,
+    ast.With: Machine.s_with, ast.AsyncWith: Machine.s_with, ast.Try: Machine.s_try, ast.Match: Machine.s_match,
+    ast.FunctionDef: Machine.s_function, ast.AsyncFunctionDef: Machine.s_function, ast.ClassDef: Machine.s_class,
+}
+if hasattr(ast, "TryStar"):
+    STATEMENTS[ast.TryStar] = Machine.s_try
+if hasattr(ast, "TypeAlias"):
+    STATEMENTS[ast.TypeAlias] = Machine.s_type_alias

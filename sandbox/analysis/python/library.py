@@ -1,0 +1,448 @@
+"""Calls of builtins and of library functions."""
+
+import ast
+
+import files
+from interp import mix_onto
+from tables import *
+from values import *
+
+
+class Library:
+    def library(self, f, args, kws, n):
+        path = f.lib
+        values = args + list(kws.values())
+        last = path.rsplit(".", 1)[-1]
+        root = path.split(".", 1)[0]
+        results = values
+        coded = [v for v in values if v.code]
+        if coded:
+            extra = self.callbacks(coded, values)
+            if extra is not None:
+                results = values + [extra]
+        if path in TEXT_PATHS or root in ("duckdb", "pandasql") or path.startswith(FORMULA_MODULES):
+            style = TEXT_PATHS.get(path, "sql")
+            first = n.args[0] if isinstance(n, ast.Call) and n.args else None
+            text = args[0] if args else kws.get("formula") or kws.get("expr") or kws.get("query")
+            if text is not None and (text.const is not None or style in ("code", "sql") and path in TEXT_PATHS):
+                extra = self.text_names(text, first, style)
+                if extra is not None:
+                    results = results + [extra]
+        if path in ("importlib.import_module", "builtins.__import__"):
+            return self.imported_module(args)
+        if path.startswith(("subprocess.", "os.system", "os.popen", "multiprocessing.", "threading.Thread", "runpy.")):
+            self.untracked.add(root + "." + last)
+        if isinstance(n, ast.Call):
+            self.bound_arguments(n, results)
+        done = files.library(self, path, args, kws, results)
+        if done is not None:
+            if done.kind in (ANY,) and path in WRITER_PATHS:
+                done.kind = SCALAR
+            return done
+        if last in ARGUMENT_MUTATORS and path not in PURE_PATHS and root not in ("pandas", "sklearn"):
+            for i in ARGUMENT_MUTATORS[last]:
+                if i < len(args):
+                    self.store_all(args[i], values)
+            if last == "dump" and len(args) < 2 and "fp" in kws:
+                self.store_all(kws["fp"], values)
+            if last in ("heappop", "heapreplace", "heappushpop"):
+                return mix_onto(self.iterate(args[0], id(n)), *results) if args else V(ANY)
+            return mix(results, SCALAR)
+        if "out" in kws:
+            self.store_all(kws["out"], values)
+            return mix(results, ARRAY, kws["out"].own, kws["out"].holds)
+        if self.may_be_true(kws.get("inplace"), n, "inplace"):
+            for v in args[:1]:
+                self.store_all(v, values)
+        for name, v in kws.items():
+            if name.startswith("overwrite_") and args and self.may_be_true(v, n, name):
+                self.store_all(args[0], values)
+            elif name in ("copy", "copy_X", "deep") and args and not self.may_be_true(v, n, name):
+                # Without a copy the result is the argument, or the argument is worked on.
+                if root == "sklearn":
+                    self.store_all(args[0], values)
+                return mix(results, ANY, args[0].own, args[0].holds)
+        code = ()
+        for v in coded:
+            code = merge_code(code, v.code)
+        if path.startswith("functools.partial") or last == "partial":
+            return self.partial(args, kws, results)
+        if code:
+            # What keeps a function may call it whenever it is used.
+            code = self.deferred(code, values)
+        if path in ("copy.copy",):
+            return mix(results, args[0].kind if args else ANY, 0, self.reach(args[0]) if args else 0, code)
+        if path == "copy.deepcopy":
+            return mix(results, args[0].kind if args and args[0].kind != OBJECT else ANY, 0, 0, code)
+        if path.startswith("pathlib.") or path in ("os.path.join", "os.path.abspath", "os.path.realpath",
+                                                   "os.path.expanduser", "os.path.normpath", "os.fspath",
+                                                   "os.path.basename"):
+            return self.path_call(last, args, results)
+        if root in MATH_MODULES:
+            return mix(results, SCALAR)
+        if root == "pandas":
+            return self.pandas(last, path, args, kws, results, code)
+        if root == "numpy":
+            return self.numpy(last, args, results, code)
+        holds = 0
+        own = 0
+        for v in results:
+            holds |= v.holds | v.own
+        if last[:1].isupper():
+            # A constructor: the object may keep its arguments; other objects among them become parts.
+            for v in values:
+                if v.kind not in TABULAR and v.kind not in ROOTLESS and v.kind not in (LOC, DICT):
+                    own |= (v.own | v.holds) & ~self.tabular_roots(v)
+            kind = OBJECT if root in SAFE_MODULES else ANY
+            if root in ("collections",):
+                kind = DICT if last in ("Counter", "OrderedDict", "defaultdict", "ChainMap") else LIST
+                own = 0
+            out = mix(results, kind, own, holds, code)
+            if root not in SAFE_MODULES:
+                self.mutate_arguments(values)
+                out.own |= holds & ~own
+            return out
+        if root in SAFE_MODULES:
+            if root in ("matplotlib", "seaborn", "plotly", "altair"):
+                for v in values:
+                    self.sink(v)
+                return mix(results, OBJECT, 0, holds, code)
+            if root in ("sqlite3", "logging", "contextlib", "csv", "io", "zipfile", "tempfile", "tqdm"):
+                return mix(results, OBJECT if last != "tqdm" else ANY, self.owns(values) if last in ("tqdm", "closing", "nullcontext") else 0, holds, code)
+            if root == "random" and last in ("random", "randint", "uniform", "gauss", "randrange", "seed"):
+                return mix(results, SCALAR)
+            if root == "json" and last == "dumps" or root in ("re", "string", "textwrap", "hashlib", "base64") and last != "compile":
+                return mix(results, SCALAR if last not in ("findall", "split", "finditer", "match", "search") else ANY)
+            if path.startswith("sklearn.metrics"):
+                return mix(results, SEPARATE)
+            if last in VIEW_FUNCTIONS or root in ("itertools", "operator", "collections"):
+                if last == "namedtuple":
+                    return mix(results, ANY, 0, holds, code)
+                element_holds = 0
+                for v in values:
+                    element_holds |= v.holds | v.own & self.BUF
+                return mix(results, ANY, self.owns(values) if root not in ("itertools", "collections") else 0,
+                           holds | element_holds, code)
+            return mix(results, SEPARATE, 0, 0 if root in ("scipy", "sklearn", "json", "pickle", "statsmodels") else holds, code)
+        # A library that nothing is known about: its functions may change their arguments and keep them.
+        self.mutate_arguments(values)
+        return mix(results, ANY, holds, holds, code)
+
+    def owns(self, values):
+        out = 0
+        for v in values:
+            out |= v.own
+        return out
+
+    def tabular_roots(self, v):
+        """Roots of tables inside a display: a constructor's own parts are not its data."""
+        out = 0
+        for e in v.elems or ():
+            if e.kind in TABULAR:
+                out |= e.own | e.holds
+            elif e.elems:
+                out |= self.tabular_roots(e)
+        return out
+
+    def store_all(self, target, values):
+        for v in values:
+            self.sink(v)
+        self.change(target, values)
+
+    def mutate_arguments(self, values):
+        for v in values:
+            self.change(v, values)
+
+    def deferred(self, code, values):
+        out = []
+        extra = None
+        for v in values:
+            if v.kind not in (LIB, BUILTIN):
+                part = alt(v, code=(), const=None, items=None, elems=None)
+                part.holds |= part.own
+                extra = join(extra, part)
+        for c in code:
+            if isinstance(c, Fn) and not c.pending:
+                key = ("deferred", id(c))
+                d = self.fns.get(key)
+                if d is None:
+                    d = self.fns[key] = Fn(c.node, c.closure, c.source)
+                    d.defaults, d.cls, d.decorators, d.original = c.defaults, c.cls, c.decorators, c
+                    d.pending = True
+                d.extra = join(d.extra, extra)
+                out.append(d)
+            else:
+                out.append(c)
+        return tuple(out)
+
+    def partial(self, args, kws, results):
+        f = args[0] if args else V(ANY)
+        extra = join_all([alt(v, elems=None) for v in args[1:] + list(kws.values())])
+        code = []
+        holds = 0
+        for v in results:
+            holds |= v.own | v.holds
+        for c in f.code:
+            if isinstance(c, Fn):
+                key = ("partial", id(c))
+                d = self.fns.get(key)
+                if d is None:
+                    d = self.fns[key] = Fn(c.node, c.closure, c.source)
+                    d.defaults, d.cls, d.decorators, d.original = c.defaults, c.cls, c.decorators, c
+                d.extra = join(d.extra, extra if extra is not None else V(SCALAR))
+                code.append(d)
+            else:
+                code.append(c)
+        if f.kind in (LIB, BUILTIN, PRIMITIVE) and not code:
+            return mix(results, ANY if f.kind != PRIMITIVE else PRIMITIVE, 0, holds)
+        return mix(results, ANY, 0, holds, tuple(code))
+
+    def imported_module(self, args):
+        if args and args[0].const is not None and len(args[0].const) == 1:
+            return V(LIB, lib=next(iter(args[0].const)))
+        self.untracked.add("import of an unknown module")
+        return mix(args, ANY)
+
+    def path_call(self, last, args, results):
+        out = mix(results, PATH if last in ("Path", "PurePath", "PosixPath") else SCALAR)
+        if not args and last == "Path":
+            out.const = frozenset((".",))
+            return out
+        const = args[0].const if args else None
+        for v in args[1:]:
+            const = self.product(const, v.const, "/") if const is not None and v.const is not None else None
+        if last == "basename" and const is not None:
+            const = frozenset(files.base_name(c) for c in const)
+        out.const = const
+        return out
+
+    def pandas(self, last, path, args, kws, results, code):
+        holds = 0
+        for v in results:
+            holds |= v.holds
+        if last in ("set_option", "reset_option", "get_option", "option_context"):
+            return mix(results, OBJECT)
+        if last in VIEW_FUNCTIONS:
+            own = 0
+            for v in args[:1] + [kws[k] for k in ("data",) if k in kws]:
+                if v.kind in TABULAR or v.kind in (ANY, OBJECT):
+                    own |= v.own & self.BUF
+                holds |= v.holds if v.kind not in (FRAME,) else 0
+                if v.kind in (DICT, LIST) and last in ("DataFrame", "Series"):
+                    # Columns given as arrays may be kept without a copy.
+                    holds |= v.own & self.BUF
+            kind = FRAME if last in ("DataFrame", "from_dict", "from_records") else PANDAS
+            return mix(results, kind, own, holds, code)
+        kind = FRAME if last in PANDAS_FRAME_FUNCTIONS else PANDAS
+        if last == "concat":
+            axis = kws.get("axis")
+            kind = PANDAS if axis is not None or len(args) > 1 else PANDAS
+        elif last in ("isna", "isnull", "notna", "notnull", "to_numeric", "unique", "factorize", "Timestamp", "Timedelta",
+                      "NaT", "DateOffset", "Interval"):
+            kind = SCALAR if last in ("Timestamp", "Timedelta", "DateOffset", "Interval") else \
+                SEPARATE if last == "factorize" else PANDAS
+        elif last in ("cut", "qcut"):
+            kind = SEPARATE if "retbins" in kws else PANDAS
+        elif last in ("date_range", "bdate_range", "period_range", "RangeIndex"):
+            kind = PANDAS
+        elif last in ("Grouper", "NamedAgg"):
+            kind = OBJECT
+        return mix(results, kind, 0, holds, code)
+
+    def numpy(self, last, args, results, code):
+        holds = own = 0
+        for v in results:
+            holds |= v.holds
+        scalar = bool(args) and all(v.kind in (SCALAR, LIB) for v in results)
+        if last in ("array", "copy"):
+            return mix(results, ARRAY, 0, holds, code)
+        if last in VIEW_FUNCTIONS:
+            for v in results:
+                if v.kind not in (LIST, SCALARS, TUPLE, SET, DICT):
+                    own |= v.own & self.BUF
+            return mix(results, ARRAY if last not in ("split", "array_split", "hsplit", "vsplit", "meshgrid",
+                                                      "broadcast_arrays") else ANY, own, holds, code)
+        if last in ("unique", "histogram", "linalg", "eig", "svd", "qr", "eigh", "polyfit", "where", "nonzero", "modf",
+                    "divmod", "frexp", "lstsq", "slogdet", "histogram2d", "gradient", "ogrid", "mgrid"):
+            return mix(results, ARRAY if last in ("where",) and len(args) == 3 else SEPARATE, 0, holds, code)
+        if last in ("default_rng", "RandomState", "Generator", "vectorize", "poly1d", "frompyfunc", "errstate", "printoptions"):
+            return mix(results, OBJECT if not code else ANY, 0, holds, code)
+        if scalar and not last.startswith(("zeros", "ones", "full", "arange", "linspace", "empty", "eye", "identity",
+                                           "rand", "normal", "uniform", "choice", "permutation", "logspace")):
+            return mix(results, SCALAR)
+        kind = ARRAY
+        if any(v.kind == PANDAS for v in results):
+            kind = PANDAS
+        if any(v.kind == FRAME for v in results):
+            kind = PANDAS
+        return mix(results, kind, 0, holds, code)
+
+    # ---- builtins -----------------------------------------------------------------------------
+
+    def builtin(self, name, args, kws, n, star=None):
+        values = args + list(kws.values())
+        results = values
+        first = args[0] if args else V(SCALAR)
+        if any(v.code for v in values):
+            extra = None
+            if name in ("map", "filter", "sorted", "min", "max", "sum", "list", "tuple", "set", "dict", "any", "all", "iter",
+                        "next", "reversed", "enumerate", "zip", "print", "len", "str", "repr", "frozenset"):
+                for v in values:
+                    extra = join(extra, self.touch(v, values))
+                fns = [v for v in (args[:1] if name in ("map", "filter") else []) + [kws[k] for k in ("key", "default") if k in kws]
+                       if v.code]
+                if fns:
+                    extra = join(extra, self.callbacks(fns, values))
+                parts = [alt(v, code=tuple(c for c in v.code if not (isinstance(c, Fn) and c.pending))) for v in values]
+                results = parts
+            elif name not in ("getattr", "isinstance", "issubclass", "callable", "type", "id", "hasattr", "super", "property",
+                              "staticmethod", "classmethod", "setattr", "delattr"):
+                for v in values:
+                    extra = join(extra, self.touch(v, values))
+            if extra is not None:
+                results = list(results) + [alt(extra, code=tuple(c for c in extra.code if not (isinstance(c, Fn) and c.pending)))]
+        if name in ("globals", "locals", "vars"):
+            self.untracked.add(name + "()")
+            self.flags |= 0
+            out = mix(results, ANY, first.own, first.holds, first.code)
+            out.flags |= UNTRACKED
+            return out
+        if name in ("exec", "eval", "compile", "execfile", "breakpoint"):
+            self.untracked.add(name + "()")
+            for v in values:
+                self.sink(v)
+            out = mix(results, ANY)
+            out.flags |= UNTRACKED
+            return out
+        if name == "__import__":
+            return self.imported_module(args)
+        if name == "print":
+            for v in values:
+                self.sink(v)
+            if "file" in kws:
+                files.write(self, kws["file"], *values) if kws["file"].kind != LIB else None
+            return mix(results, SCALAR)
+        if name == "open":
+            return files.open_file(self, files.path_argument(args, kws), files.mode_of(args, kws), results)
+        if name == "range":
+            return mix(results, SCALARS)
+        if name in SCALAR_BUILTINS:
+            out = mix(results, SCALAR)
+            if name == "str" and first.const is not None:
+                out.const = first.const
+            return out
+        if name in ("getattr", "setattr", "delattr"):
+            return self.reflect(name, args, results, n)
+        if name == "super":
+            return V(SUPER)
+        if name in ("staticmethod", "classmethod", "property"):
+            return mix(results, ANY, 0, first.own | first.holds, first.code)
+        if name == "type":
+            if len(args) == 3:
+                self.untracked.add("type()")
+            return mix(results, ANY, 0, 0, tuple(c.cls for c in first.code if isinstance(c, Inst)))
+        holds = 0
+        code = ()
+        items = None
+        for v in results:
+            if v.kind == FUNCTION:
+                continue
+            holds |= v.holds | v.own & self.BUF if v.kind not in (FRAME, SCALARS) else 0
+            code = merge_code(code, v.code)
+        if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "enumerate", "zip", "map", "filter"):
+            kind = {"list": LIST, "sorted": LIST, "tuple": TUPLE, "set": SET, "frozenset": SET}.get(name, GEN)
+            if name == "list" and not args:
+                return V(LIST)
+            scalars = first.kind in (SCALARS, FRAME) or first.kind == SCALAR
+            if name in ("list", "sorted", "tuple", "set", "reversed") and scalars:
+                kind = SCALARS if kind == LIST else kind
+                items = first.items
+            elems = None
+            if name == "enumerate":
+                inner = self.iterate(first, id(n))
+                out = mix(results, GEN, 0, holds, code)
+                pair = mix([inner], TUPLE, 0, inner.own | inner.holds, inner.code)
+                pair.elems = (mix(results, SCALAR), inner)
+                out.elems = (pair,)
+                return out
+            if name == "zip" and star is None:
+                parts = [self.iterate(v, (id(n), i)) for i, v in enumerate(args)]
+                out = mix(results, GEN, 0, holds, code)
+                pair = mix(parts, TUPLE, 0, holds, code)
+                pair.elems = tuple(parts)
+                out.elems = (pair,)
+                return out
+            if name in ("map", "filter"):
+                out = mix(results, GEN, 0, holds | self.owns([v for v in results if v.kind not in (FUNCTION, LIB, BUILTIN)]), code)
+                fn_code = tuple(c for c in first.code if not (isinstance(c, Fn) and c.pending))
+                if fn_code:
+                    out.code = merge_code(out.code, self.deferred(fn_code, values[1:]))
+                elif first.kind not in (LIB, BUILTIN, SCALAR):
+                    self.bound_arguments(n, results) if isinstance(n, ast.Call) else None
+                if first.kind == PRIMITIVE:
+                    self.call_dynamic_primitive(first.lib, self.site or n, values)
+                if name == "map" and first.kind == BUILTIN and first.lib[9:] in SCALAR_BUILTINS:
+                    out.kind = SCALARS
+                    out.holds = 0
+                elif name == "map" and first.kind == LIB:
+                    got = self.library(first, [self.iterate(v, (id(n), i)) for i, v in enumerate(args[1:])], {}, n)
+                    out = mix_onto(out, got)
+                    out = alt(out, holds=out.holds | got.own | got.holds)
+                return out
+            if name in ("list", "tuple") and first.elems is not None and first.kind in (LIST, TUPLE):
+                elems = first.elems
+            out = mix(results, kind, 0, holds, code)
+            out.items, out.elems = items, elems
+            return out
+        if name == "dict":
+            for v in values:
+                holds |= v.own if v.kind not in (DICT, LIST, GEN) else 0
+            return mix(results, DICT, 0, holds, code)
+        if name == "next":
+            out = self.iterate(first, id(n))
+            self.mutate(first.own, first)
+            for v in args[1:]:
+                out = join(out, v)
+            return mix_onto(out, *results)
+        if name in ("min", "max", "sum"):
+            if len(args) > 1 and name != "sum":
+                out = join_all(args)
+                return mix_onto(alt(out, const=None, items=None), *results)
+            inner = self.iterate(alt(first, code=code), id(n))
+            if name == "sum" and inner.kind == ANY:
+                inner = mix((inner,), ANY, 0, inner.holds | inner.own)
+            if name == "sum" and first.kind in TABULAR:
+                inner = mix((inner,), PANDAS if first.kind != ARRAY else ARRAY)
+            return mix_onto(alt(inner, const=None), *results)
+        if name in ("bytearray", "object"):
+            return mix(results, ANY)
+        if name in ("aiter", "anext", "memoryview"):
+            return mix(results, ANY, self.owns(results), holds, code)
+        if name[:1].isupper():
+            return mix(results, OBJECT, 0, holds | self.owns(results), code)
+        return mix(results, ANY, self.owns(results), holds, code)
+
+    def reflect(self, name, args, results, n):
+        first = args[0] if args else V(ANY)
+        key = args[1] if len(args) > 1 else V(SCALAR)
+        names = key.const
+        if names is None:
+            self.untracked.add(name + " with a dynamic name")
+        if name == "getattr":
+            out = None
+            for attr in names or ():
+                out = join(out, self.attribute(first, attr, n))
+            if out is None or names is None:
+                out = mix(results, ANY, first.own, first.holds, first.code)
+                out.flags |= UNTRACKED
+            for v in args[2:]:
+                out = join(out, v)
+            return mix_onto(out, *results)
+        if first.kind == LIB:
+            self.taints.add("attribute_store:module")
+        if len(args) > 2:
+            self.set_attr_hook(first, args[2])
+            self.store(first, mix_onto(args[2], key))
+        else:
+            self.mutate(first.own, *results)
+        return V(SCALAR)
