@@ -80,6 +80,9 @@ func Open(dir string) (*Archive, error) {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	a := &Archive{dir: dir, seen: map[string]bool{}}
+	if err := dropTornLine(filepath.Join(dir, indexName)); err != nil {
+		return nil, err
+	}
 	old, err := ReadIndex(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -92,6 +95,26 @@ func Open(dir string) (*Archive, error) {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	return a, nil
+}
+
+// dropTornLine cuts off a last line without a line end: the writer was killed in it, and the next
+// line would be glued to it.
+func dropTornLine(path string) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	whole := int64(bytes.LastIndexByte(data, '\n') + 1)
+	if whole == int64(len(data)) {
+		return nil
+	}
+	if err := os.Truncate(path, whole); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return nil
 }
 
 // Add writes a group's rollouts; those that are there already are left alone.

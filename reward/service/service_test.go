@@ -1,0 +1,138 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/reward/service"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type lease struct {
+	deliveries int
+	ended      chan string
+	scored     trajectory.ScoredGroup
+}
+
+func (l *lease) Group() trajectory.Group {
+	return trajectory.Group{
+		Dispatch:     task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p"}, GroupSize: 2},
+		Trajectories: []trajectory.Trajectory{{ID: task.RolloutID{Sample: 0}}, {ID: task.RolloutID{Sample: 1}}},
+	}
+}
+func (l *lease) Deliveries() int { return l.deliveries }
+func (l *lease) Finish(_ context.Context, g trajectory.ScoredGroup) error {
+	l.scored = g
+	l.ended <- "finish"
+	return nil
+}
+
+func (l *lease) Retry(after time.Duration) error {
+	if after == 0 {
+		l.ended <- "handed back"
+		return nil
+	}
+	l.ended <- "retry"
+	return nil
+}
+
+func (l *lease) SetAside(_ context.Context, reason string) error {
+	l.ended <- "set aside: " + reason
+	return nil
+}
+
+type source struct{ leases chan service.Lease }
+
+func (s source) Receive(ctx context.Context) (service.Lease, error) {
+	select {
+	case l := <-s.leases:
+		return l, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type refs struct{ err error }
+
+func (r refs) Reference(context.Context, string, string) (task.Reference, error) {
+	return task.Reference{PromptID: "p"}, r.err
+}
+
+type scorer func(context.Context, trajectory.Trajectory) trajectory.Score
+
+func (f scorer) Score(ctx context.Context, t trajectory.Trajectory, _ task.Prompt, _ task.Reference) trajectory.Score {
+	return f(ctx, t)
+}
+
+func serve(t *testing.T, l *lease, r refs, s scorer) string {
+	t.Helper()
+	src := source{make(chan service.Lease, 1)}
+	src.leases <- l
+	server := &service.Server{Source: src, References: r, Scorer: s, Groups: 2, MaxDeliver: 3, Log: zap.NewNop()}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	how := <-l.ended
+	cancel()
+	require.NoError(t, <-done)
+	return how
+}
+
+func newLease(deliveries int) *lease {
+	return &lease{deliveries: deliveries, ended: make(chan string, 2)}
+}
+
+func TestGroupLeavesScoredAsAWholeInSampleOrder(t *testing.T) {
+	t.Parallel()
+	l := newLease(1)
+	how := serve(t, l, refs{}, func(_ context.Context, tr trajectory.Trajectory) trajectory.Score {
+		return trajectory.Score{Status: trajectory.ScoreOK, Reward: float64(tr.ID.Sample)}
+	})
+	require.Equal(t, "finish", how)
+	require.Len(t, l.scored.Scores, 2)
+	require.Equal(t, 1.0, l.scored.Scores[1].Reward)
+}
+
+func TestMissingReferenceIsRetriedThenSetAsideAndNeverAZero(t *testing.T) {
+	t.Parallel()
+	never := func(context.Context, trajectory.Trajectory) trajectory.Score { panic("scored without a reference") }
+	require.Equal(t, "retry", serve(t, newLease(1), refs{errors.New("no reference answer")}, never))
+	require.Equal(t, "set aside: no reference answer", serve(t, newLease(3), refs{errors.New("no reference answer")}, never))
+}
+
+func TestPanicOfAScorerIsAFailureOfOursAndNoScore(t *testing.T) {
+	t.Parallel()
+	how := serve(t, newLease(3), refs{}, func(context.Context, trajectory.Trajectory) trajectory.Score { panic("bug") })
+	require.Contains(t, how, "set aside")
+	require.Contains(t, how, "panic while scoring")
+}
+
+func TestServerHandsBackTheGroupOnStop(t *testing.T) {
+	t.Parallel()
+	l := newLease(1)
+	src := source{make(chan service.Lease, 1)}
+	src.leases <- l
+	started := make(chan struct{}, 2)
+	server := &service.Server{Source: src, References: refs{}, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(),
+		Scorer: scorer(func(ctx context.Context, _ trajectory.Trajectory) trajectory.Score {
+			started <- struct{}{}
+			<-ctx.Done()
+			return trajectory.Score{Status: trajectory.ScoreUnscored}
+		})}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	<-started
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, "handed back", <-l.ended)
+}
