@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,7 @@ func TestATurnThatWasCutAnywhereGoesOnFromTheSameIDs(t *testing.T) {
 			prompt = slices.Concat(prompt, f.tok.Encode(block), f.chat.Delta(false, "o"))
 		}
 		whole := f.complete(f.request("0", 0, turn, prompt))
+		require.Equal(t, "\n"+block, string(f.tok.Decode(whole.IDs)), "the header's newline is no part of the turn")
 		for cut := range whole.IDs {
 			c := f.complete(f.request("0", 0, turn, slices.Concat(prompt, whole.IDs[:cut])))
 			if got := string(f.tok.Decode(c.IDs)); strings.Contains(got, codeTag) {
@@ -428,6 +430,22 @@ func TestACanceledCallEndsItsLatency(t *testing.T) {
 	<-ctx.Done()
 	require.Equal(t, 2, info.ID.Sample)
 	require.Equal(t, 1, info.PromptTokens)
+}
+
+// An empty answer of status 200 would look like a broken server instead of one that is gone.
+func TestACallThatIsCutOffGetsNoAnswer(t *testing.T) {
+	t.Parallel()
+	script, err := scripted.ReadScript(strings.NewReader(`{"prompt_id":"0","turns":["x"]}`), "s")
+	require.NoError(t, err)
+	cfg := scripted.Defaults()
+	cfg.Latency = func(scripted.CallInfo) time.Duration { return time.Hour }
+	server, err := scripted.New(script, cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(`{"prompt":[1]}`))
+	r.Header.Set("X-Request-Id", "r/0-0/0.0.0")
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { server.ServeHTTP(httptest.NewRecorder(), r) })
 }
 
 func TestStopEndsRunningCallsAndMayBeRepeated(t *testing.T) {
