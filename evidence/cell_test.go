@@ -6,6 +6,17 @@ import (
 	"testing"
 )
 
+// host is sandbox.Host, which can't be imported here: sandbox stands above this package.
+type host interface {
+	Completed(Report)
+	Bind(BindRequest) (claimID, text string, refusal *Refusal)
+	Infer(InferRequest) (claimID, text string, refusal *Refusal)
+	Submit(SubmitRequest) *Refusal
+	Taint(statement int, construct string)
+}
+
+var _ host = (*Cell)(nil)
+
 func TestReassignmentMakesANewVersionThatDependsOnTheOldOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,6 +266,19 @@ func TestRunTimeTaintReachesBackToItsStatementsBeginning(t *testing.T) {
 	w.wantStructural(id, false)
 }
 
+func TestTaintSeenAfterItsCellMarksWhatCameSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.load()
+	c := w.g.Begin(w.turn, "", Analysis{Statements: []Statement{{}}})
+	w.turn++
+	c.Completed(Report{})
+	c.End("ok")
+	id := w.mean("df")
+	c.Taint(0, "ctypes")
+	w.wantStructural(id, false)
+}
+
 func TestFreshSessionIsNotTaintedAndHasNoNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -354,6 +378,13 @@ func TestManyReadsAndWritesCostLinearEdges(t *testing.T) {
 		c.End("ok")
 	}
 	e := g.Export()
+	w := &world{t: t, g: New(Task{Sources: []Source{{Name: "a.csv"}}}, Defaults())}
+	w.load()
+	for _, name := range names[1:] {
+		w.constant(name)
+	}
+	w.do("x", Statement{Reads: append([]string{"df"}, names...), Writes: []string{"x"}}, []string{"x"}, nil)
+	w.wantStructural(w.mean("x"), true)
 	if len(e.Edges) > hubFan*len(e.Nodes) {
 		t.Errorf("%d edges for %d nodes", len(e.Edges), len(e.Nodes))
 	}

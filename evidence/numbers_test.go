@@ -88,6 +88,8 @@ var numberCases = []numberCase{
 	{"a dozen", ruleWords, "12 rows", []string{"a dozen rows"}, "", nil},
 	{"one as a number", ruleWords, "There is one outlier.", []string{"There are 5 outliers."}, "", []string{"one"}},
 	{"one as a pronoun", 0, "The second one is larger than the first one, no one knows.", []string{"x is larger"}, "", nil},
+	{"zero as a number", ruleWords, "There are zero outliers.", []string{"some outliers"}, "", []string{"zero"}},
+	{"zero as a mark", 0, "The slope is different from zero.", []string{"slope 0.81"}, "", nil},
 	{"percent in words", ruleWords, "0.5", []string{"fifty percent"}, "", nil},
 	{"an ordinal", ruleOrdinals, "France ranks 3rd.", []string{"France ranks third."}, "", nil},
 	{"an ordinal from nowhere", ruleOrdinals, "It ranks fifth.", []string{"It ranks well."}, "", []string{"fifth"}},

@@ -45,6 +45,9 @@ var (
 	oneBefore = wordSet("of another can could should would will may might must has had is was who that with in to on at for and or the a")
 )
 
+// zeroAfter precede the zero that a value is compared with: "close to zero" says what a sign says.
+var zeroAfter = wordSet("to from than above below near around exceeds")
+
 func wordValues(list string, first, step int64) map[string]int64 {
 	out := map[string]int64{}
 	for i, w := range strings.Fields(list) {
@@ -108,7 +111,7 @@ func (s *scanner) numberWords(i int) int {
 			return s.emitWords(i, tokens, used+1, number{readings: []reading{exactly(big.NewRat(value, den))}, relation: den == 2})
 		}
 	}
-	if used == 1 && first == "one" && !s.countsOne(i, tokens) {
+	if used == 1 && (first == "one" && !s.countsOne(i, tokens) || first == "zero" && zeroAfter[s.wordBefore(i)]) {
 		return i
 	}
 	if used > 0 {

@@ -10,6 +10,7 @@ type view struct {
 	e     *Export
 	index map[string]int
 	in    [][]incoming
+	ends  []ends // beside e.Edges
 }
 
 type incoming struct {
@@ -18,20 +19,49 @@ type incoming struct {
 	role string
 }
 
+// ends are the nodes that an edge joins, -1 where there is none of that id.
+type ends struct{ from, to int }
+
 func (e *Export) view() *view {
-	v := &view{e: e, index: make(map[string]int, len(e.Nodes)), in: make([][]incoming, len(e.Nodes))}
+	v := &view{
+		e: e, index: make(map[string]int, len(e.Nodes)),
+		in: make([][]incoming, len(e.Nodes)), ends: make([]ends, len(e.Edges)),
+	}
 	for i := range e.Nodes {
 		v.index[e.Nodes[i].ID] = i
 	}
+	degree := make([]int, len(e.Nodes))
+	last := ends{-1, -1}
 	for i := range e.Edges {
-		edge := &e.Edges[i]
-		from, ok := v.index[edge.From]
-		to, known := v.index[edge.To]
-		if ok && known {
-			v.in[to] = append(v.in[to], incoming{from, edge.Kind, edge.Role})
+		// Edges into one node stand together, and ids are long: look one up once.
+		if i == 0 || e.Edges[i].To != e.Edges[i-1].To {
+			last.to = v.find(e.Edges[i].To)
+		}
+		last.from = v.find(e.Edges[i].From)
+		v.ends[i] = last
+		if last.from >= 0 && last.to >= 0 {
+			degree[last.to]++
+		}
+	}
+	all := make([]incoming, 0, len(e.Edges))
+	for node, d := range degree {
+		at := len(all)
+		all = all[:at+d]
+		v.in[node] = all[at : at : at+d]
+	}
+	for i, end := range v.ends {
+		if end.from >= 0 && end.to >= 0 {
+			v.in[end.to] = append(v.in[end.to], incoming{end.from, e.Edges[i].Kind, e.Edges[i].Role})
 		}
 	}
 	return v
+}
+
+func (v *view) find(id string) int {
+	if i, ok := v.index[id]; ok {
+		return i
+	}
+	return -1
 }
 
 // Node returns the node of that id.
@@ -45,12 +75,24 @@ func (e *Export) Node(id string) (Node, bool) {
 
 // Premises returns a derived claim's premises, in the order in which they were given.
 func (e *Export) Premises(claimID string) []Node {
-	var out []Node
-	for _, edge := range e.Edges {
-		if edge.To == claimID && edge.Kind == EdgeDerive {
-			if n, ok := e.Node(edge.From); ok {
-				out = append(out, n)
+	place := map[string]int{}
+	for i := range e.Edges {
+		if edge := &e.Edges[i]; edge.To == claimID && edge.Kind == EdgeDerive {
+			if _, seen := place[edge.From]; !seen {
+				place[edge.From] = len(place)
 			}
+		}
+	}
+	found := make([]*Node, len(place))
+	for i := range e.Nodes {
+		if at, ok := place[e.Nodes[i].ID]; ok {
+			found[at] = &e.Nodes[i]
+		}
+	}
+	var out []Node
+	for _, n := range found {
+		if n != nil {
+			out = append(out, *n)
 		}
 	}
 	return out
@@ -82,16 +124,28 @@ func (e *Export) Subgraph() Export {
 	v.mark(stack, keep, func(incoming) bool { return true })
 	out := *e
 	out.Refusals = nil
-	out.Nodes, out.Edges = []Node{}, []Edge{}
+	nodes, edges := 0, 0
+	for _, k := range keep {
+		if k {
+			nodes++
+		}
+	}
+	// An edge into a kept node comes from a kept node.
+	kept := func(i int) bool { return v.ends[i].to >= 0 && keep[v.ends[i].to] }
+	for i := range v.ends {
+		if kept(i) {
+			edges++
+		}
+	}
+	out.Nodes, out.Edges = make([]Node, 0, nodes), make([]Edge, 0, edges)
 	for i := range e.Nodes {
 		if keep[i] {
 			out.Nodes = append(out.Nodes, e.Nodes[i])
 		}
 	}
-	for _, edge := range e.Edges {
-		// An edge into a kept node comes from a kept node.
-		if to, ok := v.index[edge.To]; ok && keep[to] {
-			out.Edges = append(out.Edges, edge)
+	for i := range e.Edges {
+		if kept(i) {
+			out.Edges = append(out.Edges, e.Edges[i])
 		}
 	}
 	return out
@@ -150,10 +204,20 @@ func (e *Export) Topological() []Node {
 
 func (v *view) order() []int {
 	n := len(v.e.Nodes)
-	out := make([][]int, n)
-	waiting := make([]int, n)
+	waiting, degree := make([]int, n), make([]int, n)
+	total := 0
 	for to := range v.in {
 		waiting[to] = len(v.in[to])
+		total += len(v.in[to])
+		for _, in := range v.in[to] {
+			degree[in.node]++
+		}
+	}
+	out, all := make([][]int, n), make([]int, total)
+	for node, d := range degree {
+		out[node], all = all[:0:d], all[d:]
+	}
+	for to := range v.in {
 		for _, in := range v.in[to] {
 			out[in.node] = append(out[in.node], to)
 		}

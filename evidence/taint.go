@@ -20,7 +20,7 @@ func (c *Cell) taint(statement int, construct string) {
 	g.tainted = true
 	for i := len(g.nodes) - 1; i >= len(g.sources); i-- {
 		n := &g.nodes[i]
-		if n.Turn != c.turn || n.Statement < statement {
+		if n.Turn < c.turn || n.Turn == c.turn && n.Statement < statement {
 			break
 		}
 		n.Tainted, g.grounded[i] = true, false
