@@ -3,7 +3,6 @@
 package outcome
 
 import (
-	"regexp"
 	"strconv"
 
 	"github.com/verigraph/verigraph/task"
@@ -22,10 +21,6 @@ type SubAnswer struct {
 	// Reason says why a sub-answer is not right.
 	Reason string
 }
-
-// named is DABench's answer syntax. Non-greedy, so nested brackets are cut, and '.' does not cross
-// a line break: both as in the official script. Python's \w is Unicode.
-var named = regexp.MustCompile(`@([\p{L}\p{N}_]+)\[(.*?)\]`)
 
 // required drops repeated names of a label; the last value wins, as in the script's dict.
 func required(want []task.NamedAnswer) []task.NamedAnswer {
@@ -47,8 +42,8 @@ func required(want []task.NamedAnswer) []task.NamedAnswer {
 // script would drop the question from its denominator.
 func Official(answer string, want []task.NamedAnswer) []SubAnswer {
 	got := map[string]string{}
-	for _, m := range named.FindAllStringSubmatch(answer, -1) {
-		got[m[1]] = m[2]
+	for _, n := range named(answer) {
+		got[n.Name] = n.Value
 	}
 	var subs []SubAnswer
 	for _, w := range required(want) {

@@ -28,8 +28,8 @@ type stated struct {
 func Training(claims []Claim, want []task.NamedAnswer, faithful bool) []SubAnswer {
 	given := map[string][]stated{}
 	for i := range claims {
-		for _, m := range named.FindAllStringSubmatch(claims[i].Node.Text, -1) {
-			given[m[1]] = append(given[m[1]], stated{m[2], &claims[i]})
+		for _, n := range named(claims[i].Node.Text) {
+			given[n.Name] = append(given[n.Name], stated{n.Value, &claims[i]})
 		}
 	}
 	var subs []SubAnswer
@@ -133,8 +133,8 @@ func Attempted(claims []Claim, want []task.NamedAnswer) bool {
 		if !claims[i].Structural {
 			continue
 		}
-		for _, m := range named.FindAllStringSubmatch(claims[i].Node.Text, -1) {
-			if names[m[1]] {
+		for _, n := range named(claims[i].Node.Text) {
+			if names[n.Name] {
 				return true
 			}
 		}

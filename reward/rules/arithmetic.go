@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	equation  = regexp.MustCompile(`([-−]?[\d.,]*\d%?)\s*([-+−–*×/÷])\s*([-−]?[\d.,]*\d%?)\s*(?:=|equals|is)\s*([-−]?[\d.,]*\d%?)`)
+	equation  = regexp.MustCompile(`([-−]?[\d.,]*\d%?)\s*([-+−–*×/÷])\s*([-−]?[\d.,]*\d%?)\s*(?:=|equals)\s*([-−]?[\d.,]*\d%?)`)
 	operator  = regexp.MustCompile(`(?i)\b(?:(difference|differ)|(sum|total|together|combined|add up)|(ratio)|(average|mean) of (?:the two|both)|(product))\b`)
 	times     = regexp.MustCompile(`(?i)\b(?:(twice|double)|(half)|(three times|triple)|([\d.]*\d) ?(?:times|x|fold))\b`)
 	movement  = regexp.MustCompile(`(?i)\b(?:(increas\w*|rose|rises?|grew|grows?|climb\w*)|(decreas\w*|fell|falls?|drop\w*|declin\w*|shr[aiu]nk\w*))\b.*?\bfrom\b(.*?)\bto\b(.*)$`)
@@ -98,7 +98,7 @@ func (k *known) operation(clause string) (result, bool) {
 		return result{}, false
 	}
 	const rule = "arithmetic"
-	stated, a, b, why := k.operands(clause)
+	stated, a, b, refutable, why := k.operands(clause)
 	if why != "" {
 		return unsure(rule, "%s", why), true
 	}
@@ -126,33 +126,35 @@ func (k *known) operation(clause string) (result, bool) {
 		scale := math.Abs(a.value) + math.Abs(b.value) + 1
 		slack, loose = slack*scale, loose*scale
 	}
-	return settle(rule, fmt.Sprintf("%s of %s and %s is %s", name, a, b, stated), got, stated, slack, loose), true
+	r := settle(rule, fmt.Sprintf("%s of %s and %s is %s", name, a, b, stated), got, stated, slack, loose)
+	if r.kind == fails && (k.says(stated.value) || !refutable) {
+		// A premise states the figure itself, or the two operands need not be the ones meant.
+		return unsure(rule, "%s: other figures may be meant", r.why), true
+	}
+	return r, true
 }
 
 // operands are the result that a clause states and the two figures it is computed from: printed in
-// the clause, or the only two others that the premises hold.
-func (k *known) operands(clause string) (stated, a, b num, why string) {
+// the clause, or the only two others that the premises hold. They are refutable where no other pair
+// can be meant: printed, or two figures of a kind.
+func (k *known) operands(clause string) (stated, a, b num, refutable bool, why string) {
 	ns := measures(clause)
 	switch len(ns) {
 	case 1:
 		stated = ns[0]
-		var others []num
-		for _, f := range k.facts {
-			if f.same(stated) || contains(others, f.num) {
-				continue
-			}
-			others = append(others, f.num)
+		pair := k.others(stated)
+		if len(pair) != 2 {
+			return stated, a, b, false, fmt.Sprintf("the premises hold %d figures to compute %s from", len(pair), stated)
 		}
-		if len(others) != 2 {
-			return stated, a, b, fmt.Sprintf("the premises hold %d figures to compute %s from", len(others), stated)
-		}
-		a, b = others[0], others[1]
+		a, b = pair[0].num, pair[1].num
+		wa, wb := pair[0].words, pair[1].words
+		refutable = wa.common(wb) > 0 && 2*wa.common(wb) >= min(len(wa), len(wb)) || len(wa) <= 1 && len(wb) <= 1
 	case 3:
 		found, ok := principal(clause)
 		if !ok || !verb.MatchString(clause[:found.start]) {
-			return stated, a, b, "the result can't be told from the operands"
+			return stated, a, b, false, "the result can't be told from the operands"
 		}
-		stated = found
+		stated, refutable = found, true
 		var rest []num
 		for _, n := range ns {
 			if n.start != stated.start {
@@ -161,19 +163,30 @@ func (k *known) operands(clause string) (stated, a, b num, why string) {
 		}
 		a, b = rest[0], rest[1]
 		if !k.holds(a, true) || !k.holds(b, true) {
-			return stated, a, b, "an operand stands neither in the premises nor in the question"
+			return stated, a, b, false, "an operand stands neither in the premises nor in the question"
 		}
 	default:
-		return stated, a, b, fmt.Sprintf("%d figures in %q", len(ns), clause)
+		return stated, a, b, false, fmt.Sprintf("%d figures in %q", len(ns), clause)
 	}
 	if a.percent != b.percent {
-		return stated, a, b, "one figure is a percentage, the other is not"
+		return stated, a, b, false, "one figure is a percentage, the other is not"
 	}
-	return stated, a, b, ""
+	return stated, a, b, refutable, ""
 }
 
-func contains(ns []num, n num) bool {
-	for _, have := range ns {
+// others are the premises' facts of different values besides one.
+func (k *known) others(n num) []fact {
+	var out []fact
+	for _, f := range k.facts {
+		if !f.same(n) && !contains(out, f.num) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func contains(facts []fact, n num) bool {
+	for _, have := range facts {
 		if have.same(n) {
 			return true
 		}
@@ -182,7 +195,7 @@ func contains(ns []num, n num) bool {
 }
 
 // margin judges the "by N" of a comparison that holds.
-func (k *known) margin(a, b num, by []string) result {
+func margin(a, b num, by []string) result {
 	stated := single(by[1])
 	gap := math.Abs(a.value - b.value)
 	why := fmt.Sprintf("%s and %s differ by %s", a, b, stated)
@@ -219,8 +232,8 @@ func (k *known) multiple(clause string) (result, bool) {
 	if why != "" {
 		return unsure("multiple", "%s", why), true
 	}
-	slack := quotientSlack(a, b) + factor.half() + 1e-9
-	return settle("multiple", fmt.Sprintf("%s is %s times %s", a, strconv.FormatFloat(factor.value, 'g', -1, 64), b), a.value/b.value, factor, slack, slack+0.25), true
+	slack := quotientSlack(a.num, b.num) + factor.half() + 1e-9
+	return settle("multiple", fmt.Sprintf("%s is %s times %s", a.num, strconv.FormatFloat(factor.value, 'g', -1, 64), b.num), a.value/b.value, factor, slack, slack+0.25), true
 }
 
 // moved judges "rose from a to b".
@@ -251,14 +264,17 @@ func (k *known) portion(clause string) (result, bool) {
 		return unsure("portion", "%s", why), true
 	}
 	stated := single(m[2])
-	slack := stated.half() + 100*quotientSlack(a, b) + 1e-9
-	return settle("portion", fmt.Sprintf("%s is %s%% of %s", a, stated, b), 100*a.value/b.value, stated, slack, 0.5+slack), true
+	slack := stated.half() + 100*quotientSlack(a.num, b.num) + 1e-9
+	return settle("portion", fmt.Sprintf("%s is %s%% of %s", a.num, stated, b.num), 100*a.value/b.value, stated, slack, 0.5+slack), true
 }
 
 var (
 	signWord = regexp.MustCompile(`(?i)\b(?:(positive(?:ly)?|right[- ]skewed|skewed (?:to the )?right)|(negative(?:ly)?|left[- ]skewed|skewed (?:to the )?left))\b`)
 	signed   = regexp.MustCompile(`(?i)\bcorrelat|skew|slope|coefficient\b`)
 )
+
+var signWords = list(`positive positively negative negatively correlated correlation correlate relationship linear linearly distribution
+	right left skewed skewness skew association associated`)
 
 // sign judges "positively correlated", "skewed to the left": the sign of the one coefficient.
 func (k *known) sign(clause string) (result, bool) {
@@ -283,6 +299,10 @@ func (k *known) sign(clause string) (result, bool) {
 	}
 	if found == nil {
 		return unsure(rule, "the premises hold no coefficient"), true
+	}
+	about := tokens(clause).minus(signWords)
+	if unknown := about.minus(k.vocabulary).sorted(); len(unknown) > 0 {
+		return unsure(rule, "the premises do not speak of %s", unknown[0]), true
 	}
 	if math.Abs(found.value) <= found.half() {
 		return unsure(rule, "%s is too close to 0", found), true

@@ -57,9 +57,9 @@ func (k *known) comparison(clause string) (result, bool) {
 	if why != "" {
 		return unsure("comparison", "%s", why), true
 	}
-	res := compare(a, b, rel)
+	res := compare(a.num, b.num, rel)
 	if by != nil && res.kind == holds {
-		return k.margin(a, b, by), true
+		return margin(a.num, b.num, by), true
 	}
 	return res, true
 }
@@ -109,7 +109,7 @@ func splitComparison(c string) (left, middle, right string, rel relation, ok boo
 }
 
 // sides turns both phrases into numbers, by the figure they hold or by their words.
-func (k *known) sides(left, middle, right string) (a, b num, why string) {
+func (k *known) sides(left, middle, right string) (a, b fact, why string) {
 	if negation.MatchString(right) || relationWord.MatchString(right) {
 		return a, b, fmt.Sprintf("%q holds a second statement", strings.TrimSpace(right))
 	}
@@ -122,17 +122,17 @@ func (k *known) sides(left, middle, right string) (a, b num, why string) {
 	switch {
 	case okA && okB:
 	case okB: // a bare threshold, or a figure set against a phrase
-		f, ok := k.subject(ws.with(wm), wo, b)
+		f, ok := k.subject(ws.with(wm), wo, b.num)
 		if !ok {
 			return a, b, fmt.Sprintf("what %q measures can't be told from the premises", strings.TrimSpace(left))
 		}
-		a = f.num
+		a = f
 	case okA:
 		f, ok := k.elliptic(wo.with(wm), ws)
 		if !ok {
 			return a, b, fmt.Sprintf("what %q measures can't be told from the premises", strings.TrimSpace(right))
 		}
-		b = f.num
+		b = f
 	default:
 		fa, ok1 := k.resolve(ws.with(wm), wo.with(wm))
 		fb, ok2 := k.elliptic(wo.with(wm), ws.with(wm))
@@ -142,32 +142,37 @@ func (k *known) sides(left, middle, right string) (a, b num, why string) {
 		if !alike(fa, fb, ws.minus(fb.words), wo.minus(fa.words)) {
 			return a, b, "the two figures do not measure the same thing"
 		}
-		a, b = fa.num, fb.num
+		a, b = fa, fb
 	}
 	if a.percent != b.percent {
 		return a, b, "one figure is a percentage, the other is not"
 	}
-	return a, b, ""
+	return a, b, k.strange(ws.with(wo).with(wm), a, b)
 }
 
 var relationWord = regexp.MustCompile(`(?i)\b(?:than|exceeds?|above|below|equals?)\b|[<>=≤≥]`)
 
 // figure is the single measure printed in a phrase; it must stand in the premises or the question.
 // A figure that the premises give to something else is an objection.
-func (k *known) figure(phrase string, mine, other words) (num, bool, string) {
+func (k *known) figure(phrase string, mine, other words) (fact, bool, string) {
 	ns := measures(phrase)
 	if len(ns) == 0 {
-		return num{}, false, ""
+		return fact{}, false, ""
 	}
 	if len(ns) > 1 {
-		return num{}, false, fmt.Sprintf("%q holds several figures", strings.TrimSpace(phrase))
+		return fact{}, false, fmt.Sprintf("%q holds several figures", strings.TrimSpace(phrase))
 	}
-	n := ns[0]
+	n := fact{num: ns[0], words: words{}, premise: -1}
+	for _, f := range k.facts {
+		if f.same(n.num) {
+			n.words = n.words.with(f.words)
+		}
+	}
 	conventional := (n.value == 0.05 || n.value == 0.01) && len(k.ps) > 0
-	if !k.holds(n, true) && !conventional {
-		return n, false, fmt.Sprintf("%s stands neither in the premises nor in the question", n)
+	if !k.holds(n.num, true) && !conventional {
+		return n, false, fmt.Sprintf("%s stands neither in the premises nor in the question", n.num)
 	}
-	if f, ok := k.resolve(mine, other); ok && !f.same(n) && k.holds(n, false) && f.words.common(mine) >= 1 && len(mine.minus(other)) > 0 {
+	if f, ok := k.resolve(mine, other); ok && !f.same(n.num) && k.holds(n.num, false) && f.words.common(mine) >= 1 && len(mine.minus(other)) > 0 {
 		if math.Abs(f.value-n.value) > f.half()+n.half() {
 			return n, false, fmt.Sprintf("the premises give %s for %q", f.num, strings.TrimSpace(phrase))
 		}
@@ -182,7 +187,7 @@ func (k *known) subject(mine, other words, against num) (fact, bool) {
 		return f, true
 	}
 	if mine["p"] && len(k.ps) == 1 && k.ps[0].bound == '=' {
-		return fact{num: k.ps[0].num}, true
+		return fact{num: k.ps[0].num, words: k.ps[0].words}, true
 	}
 	var only *fact
 	for i, f := range k.facts {
@@ -226,16 +231,18 @@ func (k *known) inside(subject, low, high string, negated bool) result {
 		return unsure("between", "the limits can't be told")
 	}
 	n, ok, why := k.figure(subject, tokens(subject), words{})
+	if why == "" && !ok {
+		n, ok = k.resolve(tokens(subject), words{})
+	}
+	if why == "" {
+		why = k.strange(tokens(subject), n)
+	}
 	if why != "" {
 		return unsure("between", "%s", why)
 	}
 	if !ok {
-		f, found := k.resolve(tokens(subject), words{})
-		if !found {
-			return unsure("between", "the figure can't be told")
-		}
-		n = f.num
+		return unsure("between", "the figure can't be told")
 	}
 	truth := n.value >= lo[0].value && n.value <= hi[0].value
-	return decided("between", truth != negated, fmt.Sprintf("%s in [%s, %s]", n, lo[0], hi[0]))
+	return decided("between", truth != negated, fmt.Sprintf("%s in [%s, %s]", n.num, lo[0], hi[0]))
 }

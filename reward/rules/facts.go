@@ -29,13 +29,16 @@ type known struct {
 	question []num
 	ps       []pvalue
 	alpha    alpha
+	// vocabulary are the words of premises and question.
+	vocabulary words
 }
 
 func read(question string, premises []string) *known {
-	k := &known{premises: premises, question: numbers(question), alpha: findAlpha(question)}
+	k := &known{premises: premises, question: numbers(question), alpha: findAlpha(question), vocabulary: tokens(question)}
 	for i, p := range premises {
 		text, tags := cutTags(p)
 		k.tags = append(k.tags, tags...)
+		k.vocabulary = k.vocabulary.with(tokens(p))
 		k.all = append(k.all, numbers(p)...)
 		k.ps = append(k.ps, pvalues(p)...)
 		for _, t := range tags {
@@ -199,4 +202,42 @@ func alike(a, b fact, subjectA, subjectB words) bool {
 		return true
 	}
 	return a.premise == b.premise && (len(restA) == 0 || len(restB) == 0)
+}
+
+// statistics name a measure: a conclusion on the median does not follow from means.
+var statistics = list(`mean average median mode maximum max minimum min std deviation variance sum total range correlation skewness
+	kurtosis quartile percentile rmse accuracy score`)
+
+// neutral words carry no content that a figure could contradict.
+var neutral = list(`paid pay pays number count share percentage percent proportion rate figure group difference data dataset show
+	shows showed observed stated two other`)
+
+func list(s string) words {
+	w := words{}
+	for _, t := range strings.Fields(s) {
+		w[t] = true
+	}
+	return w
+}
+
+// strange objects to a clause whose words the premises and the question do not know, or that names
+// a statistic which the figures used do not state.
+func (k *known) strange(clause words, used ...fact) string {
+	of := words{}
+	for _, f := range used {
+		of = of.with(f.words)
+	}
+	for _, w := range clause.sorted() {
+		switch {
+		case of[w] || isDigit(w[0]) && k.vocabulary[w]:
+		case statistics[w]:
+			if w == "mean" && of["average"] || w == "average" && of["mean"] {
+				continue
+			}
+			return "the figures used state no " + w
+		case !neutral[w] && !k.vocabulary[w]:
+			return "the premises do not speak of " + w
+		}
+	}
+	return ""
 }

@@ -47,7 +47,8 @@ func TestRulesJudgeDecidesWhatFiguresDecideAndAbstainsElsewhere(t *testing.T) {
 		{"printed alike", "", []string{"The mean fare of the men is 25.5.", "The mean fare of the women is 25.5."}, "The mean fare of the women is larger than that of the men.", skip, "close"},
 		{"equal counts", "", []string{"The count of men is 12.", "The count of women is 12."}, "The count of men is larger than the count of women.", no, "comparison"},
 		{"unknown subject", "", []string{men, women}, "The fare of the children is larger than that of the men.", skip, "comparison"},
-		{"hedged", "", []string{men, women}, "The mean fare of the women is larger than that of the men because they were richer.", skip, "beyond rules"},
+		{"hedged", "", []string{men, women}, "The mean fare of the women is larger than that of the men because they were richer.", skip, "because"},
+		{"hedged test", "", []string{"The test gives p = 0.03."}, "The difference is probably significant.", skip, "beyond rules"},
 		// comparisons by figure
 		{"figures", "", []string{men, women}, "44.48 is larger than 25.52.", yes, "44.48 > 25.52"},
 		{"figures, false", "", []string{men, women}, "25.52 > 44.48", no, "comparison"},
@@ -70,8 +71,8 @@ func TestRulesJudgeDecidesWhatFiguresDecideAndAbstainsElsewhere(t *testing.T) {
 		{"lowest", "", []string{"Class 1: mean fare 87.96", "Class 2: mean fare 21.47", "Class 3: mean fare 13.23"}, "Class 3 has the lowest mean fare.", yes, "superlative"},
 		{"highest of two is open", "", []string{men, women}, "The women have the highest mean fare.", skip, "superlative"},
 		{"highest of one", "", []string{women}, "The women have the highest mean fare.", skip, "superlative"},
-		{"extreme by tag", "", []string{"Switzerland scores 7.59", "Iceland scores 7.56", "Denmark scores 7.53"}, "@country_with_highest_score[Switzerland]", yes, "superlative"},
-		{"extreme by tag, false", "", []string{"Switzerland scores 7.59", "Iceland scores 7.56", "Denmark scores 7.53"}, "@country_with_highest_score[Denmark]", no, "superlative"},
+		{"extreme by tag", "Which country has the highest score?", []string{"Switzerland scores 7.59", "Iceland scores 7.56", "Denmark scores 7.53"}, "@country_with_highest_score[Switzerland]", yes, "superlative"},
+		{"extreme by tag, false", "Which country has the highest score?", []string{"Switzerland scores 7.59", "Iceland scores 7.56", "Denmark scores 7.53"}, "@country_with_highest_score[Denmark]", no, "superlative"},
 		// significance
 		{"differ significantly", "", []string{ks, ksFlag}, "The age distributions of the men and the women who died differ significantly. @is_significantly_different[True]", yes, "p = 0.0131"},
 		{"not significant, false", "", []string{ks, ksFlag}, "The age distributions do not differ significantly.", no, "p = 0.0131"},
@@ -107,6 +108,17 @@ func TestRulesJudgeDecidesWhatFiguresDecideAndAbstainsElsewhere(t *testing.T) {
 		{"twice, false", "", []string{"There are 900 men.", "There are 300 women."}, "The number of men is twice the number of women.", no, "multiple"},
 		{"rose", "", []string{"Sales were 120 in 2015.", "Sales were 180 in 2016."}, "Sales rose from 120 to 180.", yes, "comparison"},
 		{"fell, false", "", []string{"Sales were 120 in 2015.", "Sales were 180 in 2016."}, "Sales fell from 120 to 180.", no, "comparison"},
+		{"total that a premise states", "", []string{"The file has 715 rows.", "The mean fare is 34.65.", "The standard deviation is 2.00."}, "The total number of rows is 715.", skip, "arithmetic"},
+		{"total of unlike figures", "", []string{"There are 577 men in the first data file.", "The mean age is 30."}, "The total is 891.", skip, "other figures"},
+		{"range is no subtraction", "", []string{"The bin 10-20 holds 5 rows."}, "The count of 10-20 is 5.", skip, ""},
+		// statements about something else
+		{"another statistic", "", []string{men, women}, "The median fare of the women is larger than that of the men.", skip, "no median"},
+		{"another statistic, extreme", "", []string{"Class 1: mean fare 87.96", "Class 2: mean fare 21.47", "Class 3: mean fare 13.23"}, "Class 1 has the highest median fare.", skip, "no median"},
+		{"average is mean", "", []string{men, women}, "The average fare of the women is larger than that of the men.", yes, "comparison"},
+		{"another subject", "", []string{men, women}, "The mean fare of the rich women is larger than that of the men.", skip, "rich"},
+		{"another test", "", []string{"The test of the ages gives p = 0.03."}, "Smoking cured tumours significantly.", skip, "do not speak of"},
+		{"another pair", "", []string{"X and Y have a Pearson correlation of -0.868."}, "X and Z are negatively correlated.", skip, "do not speak of z"},
+		{"more significant", "", []string{"The test gives p = 0.03."}, "The first effect is more significant.", skip, ""},
 		// signs
 		{"negative", "", []string{"X and Y have a Pearson correlation of -0.868."}, "X and Y are negatively correlated.", yes, "sign"},
 		{"positive, false", "", []string{"X and Y have a Pearson correlation of -0.868."}, "X and Y are positively correlated.", no, "sign"},
@@ -138,4 +150,20 @@ func TestRulesJudgeAbstainsOnTextsTooLongToRead(t *testing.T) {
 	v, err := rules.Judge{}.Entails(t.Context(), reward.Step{Conclusion: strings.Repeat("1 > 2 ", 100_000)})
 	require.NoError(t, err)
 	require.Equal(t, skip, v.Kind)
+}
+
+func FuzzRulesJudgeAlwaysGivesAVerdictWithAReason(f *testing.F) {
+	f.Add("The mean fare of the men is 25.52.", "44.48 > 25.52", "alpha 0.05")
+	f.Add("p = .05, p<0.01: True", "not normal, significant", "0.01 level")
+	f.Add("@x[1]\n@y[-2.5%]", "@x[2] @highest_y[z] is 3 times 0", "")
+	f.Add("1e308 and 1e-308", "1e308 / 0 = 1e308", "9**9**9")
+	f.Fuzz(func(t *testing.T, premise, conclusion, question string) {
+		s := reward.Step{Question: question, Premises: []string{premise, premise + " 3"}, Conclusion: conclusion}
+		v, err := rules.Judge{}.Entails(t.Context(), s)
+		require.NoError(t, err)
+		require.NotEmpty(t, v.Reason)
+		again, err := rules.Judge{}.Entails(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, v, again, "verdicts are deterministic")
+	})
 }

@@ -72,7 +72,7 @@ func findAlpha(question string) alpha {
 
 var (
 	significant = regexp.MustCompile(`(?i)\b(?:in|non-?)?signific(?:ant|antly|ance)\b`)
-	noPolarity  = regexp.MustCompile(`(?i)significan(?:t|ce) (?:figure|digit|level|code)|level of significance`)
+	noPolarity  = regexp.MustCompile(`(?i)significan(?:t|ce) (?:figure|digit|level|code)|level of significance|(?:more|most|less|least) significant`)
 	normality   = regexp.MustCompile(`(?i)\b(?:non-?)?normal(?:ly|ity)?\b`)
 	nullTest    = regexp.MustCompile(`(?i)\breject(?:s|ed|ing)?\b.*\bnull\b|\bnull hypothesis\b.*\breject`)
 	negation    = regexp.MustCompile(`(?i)\b(?:not|no|never|without|neither|nor|lacks?|cannot|insignificant(?:ly)?|non-?significant(?:ly)?|non-?normal(?:ly)?|fails? to|failed to)\b|n't\b`)
@@ -98,7 +98,26 @@ func (k *known) statistical(clause string) (result, bool) {
 	if norm {
 		name = "normality"
 	}
+	if about := tokens(clause).minus(testWords); len(about) > 1 && !k.knowsAny(about) {
+		return unsure(name, "the premises do not speak of %s", strings.Join(about.sorted(), ", ")), true
+	}
 	return k.decide(name, norm, neg == 0, tokens(clause)), true
+}
+
+var testWords = list(`significant significantly significance insignificant statistically statistical difference differ different effect
+	relationship test result distribution distributed normal normally normality null hypothesis reject rejected we cannot level group mean`)
+
+// knowsAny is loose about endings: distribution and distributed are one word here.
+func (k *known) knowsAny(about words) bool {
+	for w := range about {
+		for v := range k.vocabulary {
+			n := min(len(w), len(v), 5)
+			if w == v || n >= 3 && w[:n] == v[:n] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (k *known) testsNormality() bool {

@@ -35,6 +35,9 @@ func (k *known) extremum(subject, attribute words, sign float64, pair, negated b
 	if !ok || mine.words.common(subject) == 0 {
 		return unsure(rule, "the premises do not say which figure is meant")
 	}
+	if why := k.strange(subject.with(attribute), mine); why != "" {
+		return unsure(rule, "%s", why)
+	}
 	rivals := 0
 	for _, f := range k.facts {
 		apart := subject.minus(f.words)

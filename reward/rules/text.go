@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -156,6 +158,8 @@ func (w words) minus(o words) words {
 	}
 	return out
 }
+
+func (w words) sorted() []string { return slices.Sorted(maps.Keys(w)) }
 
 func (w words) common(o words) int {
 	n := 0
