@@ -21,6 +21,8 @@ type drain struct {
 	mu   sync.Mutex
 	sink io.Writer
 	buf  []byte
+	// dropped counts the bytes that came between cells.
+	dropped int64
 }
 
 func newDrain(r *os.File) *drain {
@@ -61,6 +63,8 @@ func (d *drain) moveLocked(fd, n int) (int, error) {
 	n, err := unix.Read(fd, d.buf[:min(n, len(d.buf))])
 	if n > 0 && d.sink != nil {
 		_, _ = d.sink.Write(d.buf[:n])
+	} else if n > 0 {
+		d.dropped += int64(n)
 	}
 	return max(n, 0), err
 }

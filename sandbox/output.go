@@ -139,8 +139,8 @@ func (o *output) commit() {
 		b = b[n:]
 	}
 	o.tail = append(o.tail, b...)
-	if keep := o.limit - o.limit/2; len(o.tail) > 4*keep {
-		o.tail = append(o.tail[:0], o.tail[len(o.tail)-keep-utf8.UTFMax:]...)
+	if len(o.tail) > 4*o.limit {
+		o.tail = append(o.tail[:0], o.tail[len(o.tail)-o.limit:]...)
 	}
 	o.line.Reset()
 }
@@ -152,10 +152,10 @@ func (o *output) text() string {
 		o.char(utf8.RuneError)
 	}
 	o.commit()
-	keep := o.limit - o.limit/2
-	if o.total <= o.head.Len()+keep {
+	if o.total <= o.limit {
 		return o.head.String() + string(o.tail)
 	}
+	keep := o.limit - o.head.Len()
 	tail := o.tail
 	if len(tail) > keep {
 		tail = tail[len(tail)-keep:]

@@ -28,7 +28,8 @@ NAME_CHARS = 60
 LIST_ITEMS = 100
 MAX_VARIABLES = 300
 MAX_OPENED = 200
-PRIMITIVES = ("bind", "infer", "submit_answer", "Claim")
+# Names that the interpreter itself puts into a namespace.
+MACHINE_NAMES = frozenset(("__warningregistry__", "__annotations__", "__conditional_annotations__"))
 
 
 # ---------------------------------------------------------------- frames
@@ -82,14 +83,13 @@ class Output:
         self.flushed_at = 0.0
 
     def write(self, data):
-        if not _mine():
+        if not state.running or getattr(_owner, "cell", state.cell) != state.cell:
             return
         with self.lock:
-            if self.written < self.head:
-                self.written += len(data)
+            self.written += len(data)
+            if self.written <= self.head:
                 self._out(data)
                 return
-            self.written += len(data)
             self.pending += data
             now = time.monotonic()
             if len(self.pending) >= 1 << 16 or now - self.flushed_at > 0.1:
@@ -138,10 +138,8 @@ def _make_streams(out):
             return True
 
         def write(self, text):
-            if type(text) is not str:
-                if not isinstance(text, str):
-                    raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-                text = str(text)
+            if not isinstance(text, str):
+                raise TypeError(f"write() argument must be str, not {type(text).__name__}")
             out.write(text.encode("utf-8", "backslashreplace"))
             return len(text)
 
@@ -213,7 +211,6 @@ class State:
 state = State()
 namespace = None
 originals = {}
-initial_names = frozenset()
 files = {}
 data_dirs = []
 frame_bytes = 1 << 20
@@ -278,6 +275,8 @@ def _calling_file():
         raise TooLong
     except TooLong as exc:
         frame = exc.__traceback__.tb_frame.f_back.f_back
+        while frame is not None and frame.f_code.co_filename.endswith("/ctypes/__init__.py"):
+            frame = frame.f_back
         return frame.f_code.co_filename if frame is not None else ""
 
 
@@ -515,7 +514,7 @@ def repr_of(value, kind, limit):
             return f"<int of {value.bit_length()} bits>"
         if isinstance(value, (str, bytes)) and len(value) > 4 * limit:
             return _cut(repr(value[:limit]), limit)
-        if kind == "table" or (kind == "other" and shape_of(value)):
+        if kind == "table" or (kind == "other" and shape_of(value).startswith("(")):
             return _cut(f"<{type_name(value)} {shape_of(value)}>", limit)
         return _cut(repr(value), limit)
     except Exception as exc:
@@ -590,7 +589,7 @@ def bind(*args, **values):
     if args:
         template = args[0]
     else:
-        for key in ("template", "template_str"):
+        for key in ("template_str", "template"):
             if key in values:
                 template = values.pop(key)
                 break
@@ -628,10 +627,6 @@ def submit_answer(claims=None, *more):
 
 
 # ---------------------------------------------------------------- running a cell
-
-class _Show(Exception):
-    pass
-
 
 def _compile(code, filename):
     """The cell's statements as code objects, and whether the last one is an expression to echo."""
@@ -759,6 +754,23 @@ def _middle(text, limit):
     return text[:half] + f"\n[... {len(text) - 2 * half} characters left out ...]\n" + text[-half:]
 
 
+def _describe(name, value):
+    entry = {"name": name, "type": type_name(value)}
+    try:
+        shape = shape_of(value)
+        if shape:
+            entry["shape"] = shape
+        known = _registry.get(id(value))
+        kind = kind_of(value, 4)
+        if known is not None and known[0] is value:
+            entry["value"] = _cut(f"{known[1]}: {known[0].text}", VALUE_CHARS)
+        elif kind in ("number", "boolean", "string", "none", "date"):
+            entry["value"] = repr_of(value, kind, VALUE_CHARS)
+    except Exception:
+        pass
+    return entry
+
+
 def environment():
     """The names that the model made."""
     out = []
@@ -766,16 +778,7 @@ def environment():
     for name in sorted(n for n in namespace if type(n) is str):
         if name in HIDDEN or name.startswith("__") or len(name) > NAME_CHARS:
             continue
-        value = namespace[name]
-        entry = {"name": name, "type": type_name(value)}
-        shape = shape_of(value)
-        if shape:
-            entry["shape"] = shape
-        kind = kind_of(value, 4)
-        if kind == "claim":
-            entry["value"] = _cut(_registry[id(value)][1] + ": " + _registry[id(value)][0].text, VALUE_CHARS)
-        elif kind in ("number", "boolean", "string", "none", "date"):
-            entry["value"] = repr_of(value, kind, VALUE_CHARS)
+        entry = _describe(name, namespace[name])
         out.append(entry)
         budget -= 200
         if len(out) >= MAX_VARIABLES or budget < 0:
@@ -837,7 +840,7 @@ def _setup(start):
     originals = {"bind": bind, "infer": infer, "submit_answer": submit_answer, "Claim": Claim}
     namespace.update(originals)
     namespace["__builtins__"] = builtins
-    HIDDEN = frozenset(namespace)
+    HIDDEN = MACHINE_NAMES.union(namespace)
     for f in (bind, infer, submit_answer, Claim):
         f.__module__ = "__main__"
 

@@ -54,7 +54,6 @@ refused("write_usr", lambda: open("/usr/.probe", "w"), errno.EROFS, errno.EACCES
 refused("write_root", lambda: open("/.probe", "w"), errno.EROFS, errno.EACCES)
 refused("landlock", lambda: open("/.canary").read(), errno.EACCES)
 refused("write_data", lambda: open("selftest.csv", "a"), errno.EROFS, errno.EACCES)
-refused("remove_data", lambda: os.remove("selftest.csv"), errno.EROFS, errno.EACCES, errno.EBUSY)
 try:
     with open("selftest.csv") as f:
         check("read_data", f.read() == "a,b\n", "other content")
@@ -77,4 +76,5 @@ check("environment", not extra, extra)
 for name, value in LIMITS.items():
     check("rlimit_" + name.lower(), resource.getrlimit(getattr(resource, "RLIMIT_" + name)) == (value, value),
           resource.getrlimit(getattr(resource, "RLIMIT_" + name)))
+refused("remove_data", lambda: os.remove("selftest.csv"), errno.EROFS, errno.EACCES, errno.EBUSY)
 print(json.dumps(checks))
