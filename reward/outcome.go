@@ -62,8 +62,15 @@ func (s *Scorer) scoreOutcome(ctx context.Context, sub *submission, p task.Promp
 	if len(ref.Answers) > 0 {
 		return s.byRule(sub, ref), nil
 	}
-	if !sub.made() || s.preset.Weights.Outcome == 0 {
-		return outcomeResult{parts: []trajectory.Part{{Term: termOutcome, Name: "answer", Turn: sub.turn, Weight: 1, Reason: "no submission"}}}, nil
+	reason := ""
+	switch {
+	case !sub.made():
+		reason = "no submission"
+	case s.preset.Weights.Outcome == 0:
+		reason = "not judged: its weight is 0"
+	}
+	if reason != "" {
+		return outcomeResult{parts: []trajectory.Part{{Term: termOutcome, Name: "answer", Turn: sub.turn, Weight: 1, Reason: reason}}}, nil
 	}
 	if err := s.Supports(ref); err != nil {
 		return outcomeResult{}, err

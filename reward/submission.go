@@ -2,6 +2,7 @@ package reward
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/verigraph/verigraph/evidence"
@@ -75,14 +76,14 @@ func (s *submission) answer() string {
 // closure marks the claims that the given ones rest on, themselves included.
 func (s *submission) closure(ids []string) map[string]bool {
 	seen := map[string]bool{}
-	for stack := ids; len(stack) > 0; {
+	for stack := slices.Clone(ids); len(stack) > 0; {
 		id := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
-		stack = append(stack[:len(stack):len(stack)], s.premises[id]...)
+		stack = append(stack, s.premises[id]...)
 	}
 	return seen
 }

@@ -13,6 +13,8 @@ var (
 	operator  = regexp.MustCompile(`(?i)\b(?:(difference|differ)|(sum|total|together|combined|add up)|(ratio)|(average|mean) of (?:the two|both)|(product))\b`)
 	times     = regexp.MustCompile(`(?i)\b(?:(twice|double)|(half)|(three times|triple)|([\d.]*\d) ?(?:times|x|fold))\b`)
 	movement  = regexp.MustCompile(`(?i)\b(?:(increas\w*|rose|rises?|grew|grows?|climb\w*)|(decreas\w*|fell|falls?|drop\w*|declin\w*|shr[aiu]nk\w*))\b.*?\bfrom\b(.*?)\bto\b(.*)$`)
+	being     = regexp.MustCompile(`(?i)\b(?:is|are|was|were)\s*(?:exactly )?$`)
+	letterR   = regexp.MustCompile(`\br\b`)
 	percentOf = regexp.MustCompile(`(?i)^(.*?)\b(?:is|are|makes? up)\b\s*([\d.]*\d)\s*(?:%|percent) of\b(.*)$`)
 )
 
@@ -225,7 +227,7 @@ func (k *known) multiple(clause string) (result, bool) {
 		factor = single(m[4])
 	}
 	left, right := clause[:at[0]], clause[at[1]:]
-	if !regexp.MustCompile(`(?i)\b(?:is|are|was|were)\s*(?:exactly )?$`).MatchString(left) {
+	if !being.MatchString(left) {
 		return unsure("multiple", "%q is not a plain multiple", clause), true
 	}
 	a, b, why := k.sides(left, "", right)
@@ -289,7 +291,7 @@ func (k *known) sign(clause string) (result, bool) {
 	var found *num
 	for i, f := range k.facts {
 		text := k.premises[f.premise]
-		if !signed.MatchString(text) && !regexp.MustCompile(`\br\b`).MatchString(text) || f.words["p"] && !f.words["r"] {
+		if !signed.MatchString(text) && !letterR.MatchString(text) || f.words["p"] && !f.words["r"] {
 			continue
 		}
 		if found != nil && !found.same(f.num) {

@@ -1,0 +1,39 @@
+package reward_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/verigraph/verigraph/reward"
+	"github.com/verigraph/verigraph/reward/rules"
+)
+
+// BenchmarkScore scores a graph of 40 nodes without a judge call, and one with the rules judge.
+func BenchmarkScore(b *testing.B) {
+	r := newRollout(ok, ok, fail, ok, ok)
+	for i := range 14 {
+		r.data(fmt.Sprintf("v%d@1", i), i%5).atomic(fmt.Sprintf("c%d", i), i%5, fmt.Sprintf("v%d@1", i), fmt.Sprintf("Group %d has a mean of %d.25.", i, i))
+	}
+	for i := range 11 {
+		r.derived(fmt.Sprintf("d%d", i), 4, fmt.Sprintf("Group %d has a higher mean than group %d.", i+1, i), fmt.Sprintf("c%d", i), fmt.Sprintf("c%d", i+1))
+	}
+	r.atomic("answer", 4, "v0@1", "@mean[34.65]").submit(4, "answer", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10")
+	for _, c := range []struct {
+		name, preset string
+		judge        reward.Judge
+	}{{"no judge", "outcome_only", nil}, {"rules", "default", rules.Judge{}}, {"rules cached", "default", reward.NewCache(1000).Judge(rules.Judge{})}} {
+		b.Run(c.name, func(b *testing.B) {
+			p, err := reward.LoadPreset(c.preset)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s, err := reward.New(reward.Config{Preset: p, Judge: c.judge})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				s.Score(b.Context(), r.Trajectory, prompt, two)
+			}
+		})
+	}
+}
