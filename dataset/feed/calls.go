@@ -38,7 +38,10 @@ func (s *service) Ack(ctx context.Context, req *pb.AckRequest) (*pb.AckResponse,
 	if seq > last {
 		return nil, fmt.Errorf("%w: batch %d does not exist; the newest is %d", ErrInvalid, seq, last)
 	}
-	at, err := s.source.Cursors.Acknowledge(ctx, cursor, seq, step)
+	at, err := s.source.Cursors.Acknowledged(ctx, cursor)
+	if err == nil && seq > at {
+		at, err = s.source.Cursors.Acknowledge(ctx, cursor, seq, step)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cursor %s: %w", cursor, err)
 	}

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,26 +25,21 @@ func TestAckIsIdempotentAndNeverMovesACursorBack(t *testing.T) {
 		m.add(t, []byte{byte(i)})
 	}
 	client := start(t, m)
-	for _, step := range []struct {
-		cursor        string
-		sequence      int64
-		want          int64
-		wantRecording int64 // the trainer step that the cursor holds
+	for i, c := range []struct {
+		cursor   string
+		sequence int64
+		want     int64
+		wantStep int64 // the trainer step that the cursor holds: that of the ack which moved it
 	}{
-		{"", 2, 2, 10}, {"", 2, 2, 10}, {"trainer", 1, 2, 10}, {"other", 1, 1, 13}, {"", 3, 3, 14},
+		{"", 2, 2, 0}, {"", 2, 2, 0}, {"trainer", 1, 2, 0}, {"other", 1, 1, 3}, {"", 3, 3, 4}, {"", 1, 3, 4},
 	} {
-		number := int64(10)
-		switch {
-		case step.cursor == "other":
-			number = 13
-		case step.sequence == 3:
-			number = 14
-		}
-		resp, err := client.Ack(t.Context(), &pb.AckRequest{Cursor: step.cursor, Sequence: step.sequence, TrainerStep: number})
+		resp, err := client.Ack(t.Context(), &pb.AckRequest{Cursor: c.cursor, Sequence: c.sequence, TrainerStep: int64(i)})
 		require.NoError(t, err)
-		assert.Equal(t, step.want, resp.GetAcknowledged(), "%+v", step)
+		assert.Equal(t, c.want, resp.GetAcknowledged(), "ack %d", i)
+		name := cmp.Or(c.cursor, feed.TrainerCursor)
+		assert.Equal(t, c.wantStep, m.steps[name], "ack %d", i)
+		assert.Equal(t, c.want, m.cursors[name], "ack %d", i)
 	}
-	assert.Equal(t, map[string]int64{"trainer": 14, "other": 13}, m.steps)
 }
 
 func TestAnAckThatCannotBeMeantIsRefused(t *testing.T) {
@@ -52,7 +48,11 @@ func TestAnAckThatCannotBeMeantIsRefused(t *testing.T) {
 	m.add(t, []byte("abc"))
 	client := start(t, m)
 	for _, req := range []*pb.AckRequest{
-		{Sequence: 2}, {Sequence: 0}, {Sequence: -1}, {Sequence: 1, TrainerStep: -1}, {Cursor: "no/slash", Sequence: 1},
+		{Sequence: 2},
+		{Sequence: 0},
+		{Sequence: -1},
+		{Sequence: 1, TrainerStep: -1},
+		{Cursor: "no/slash", Sequence: 1},
 		{Cursor: strings.Repeat("a", 65), Sequence: 1},
 	} {
 		_, err := client.Ack(t.Context(), req)

@@ -110,9 +110,7 @@ func (m *memory) Acknowledged(_ context.Context, cursor string) (int64, error) {
 func (m *memory) Acknowledge(_ context.Context, cursor string, seq, step int64) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if seq > m.cursors[cursor] {
-		m.cursors[cursor], m.steps[cursor] = seq, step
-	}
+	m.cursors[cursor], m.steps[cursor] = seq, step
 	return m.cursors[cursor], nil
 }
 

@@ -54,7 +54,7 @@ type Cursors interface {
 	// Acknowledged is the last acknowledged sequence number, 0 for a cursor that is not known.
 	Acknowledged(ctx context.Context, cursor string) (int64, error)
 	// Acknowledge moves a cursor forward, creating it if needed, and returns where it stands then.
-	// A sequence number at or before that changes nothing.
+	// It never moves a cursor back, also when two calls race.
 	Acknowledge(ctx context.Context, cursor string, seq, trainerStep int64) (int64, error)
 }
 

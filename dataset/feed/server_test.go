@@ -40,8 +40,12 @@ func TestEveryCallButHealthNeedsTheToken(t *testing.T) {
 		header string
 		code   codes.Code
 	}{
-		{"", codes.Unauthenticated}, {"Bearer wrong", codes.Unauthenticated}, {"s3cret", codes.Unauthenticated},
-		{"Basic s3cret", codes.Unauthenticated}, {"Bearer ", codes.Unauthenticated}, {"bearer s3cret", codes.OK},
+		{"", codes.Unauthenticated},
+		{"Bearer wrong", codes.Unauthenticated},
+		{"s3cret", codes.Unauthenticated},
+		{"Basic s3cret", codes.Unauthenticated},
+		{"Bearer ", codes.Unauthenticated},
+		{"bearer s3cret", codes.OK},
 	} {
 		ctx := t.Context()
 		if c.header != "" {

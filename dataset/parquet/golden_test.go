@@ -33,8 +33,10 @@ func goldenRows() []dataset.Row {
 	segment.ResponseMask = []int8{0, 1, 1, 0, 0, 1}
 	segment.RolloutLogProbs = []float32{0, -1e-30, -0.1, 0, 0, -3.25}
 	segment.Spans = []dataset.Span{
-		{Start: 0, End: 1, Kind: "observation"}, {Start: 1, End: 3, Kind: "sampled", Turn: 1},
-		{Start: 3, End: 5, Kind: "template"}, {Start: 5, End: 6, Kind: "sampled", Turn: 2},
+		{Start: 0, End: 1, Kind: "observation"},
+		{Start: 1, End: 3, Kind: "sampled", Turn: 1},
+		{Start: 3, End: 5, Kind: "template"},
+		{Start: 5, End: 6, Kind: "sampled", Turn: 2},
 	}
 	return append(rows, segment)
 }

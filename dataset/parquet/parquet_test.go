@@ -34,7 +34,8 @@ func testRows(groups int) []dataset.Row {
 				RolloutLogProbs: []float32{-math.SmallestNonzeroFloat32, 0, -17.125},
 				Spans: []dataset.Span{
 					{Start: 0, End: 1, Kind: "sampled", PolicyVersion: 1 << 40, PolicyVersionEnd: 1<<40 + 1},
-					{Start: 1, End: 2, Kind: "template"}, {Start: 2, End: 3, Kind: "sampled", Turn: 1},
+					{Start: 1, End: 2, Kind: "template"},
+					{Start: 2, End: 3, Kind: "sampled", Turn: 1},
 				},
 				Reward: -0.3, Score: 1.25, TurnRewards: []float32{0.5, -0.25}, RewardStatus: "ok", LossValid: true,
 				PolicyVersionMax: math.MaxInt64, TerminationReason: "submitted", MessagesJSON: "[]", GraphJSON: "{}",

@@ -177,6 +177,16 @@ def test_the_token_is_sent_with_every_call(serve):
         client.status()
 
 
+def test_a_proxy_of_the_environment_is_not_used_for_loopback(serve, monkeypatch):
+    address = serve(Servicer([]))
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "no_grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with feed(address, retry_seconds=1.0) as client:
+        assert client.status().run == "r"
+
+
 def test_status_has_the_whole_ledger(serve):
     with feed(serve(Servicer([]))) as client:
         got = client.status()

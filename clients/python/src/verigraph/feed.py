@@ -81,10 +81,12 @@ class Feed:
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
         self._retry_seconds = retry_seconds
         self._sleep = _sleep
+        # A proxy that the environment names for the outer world cannot reach this machine's loopback.
+        options = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", int(not _is_loopback(endpoint)))]
         if credentials is None:
-            self._channel = grpc.insecure_channel(endpoint, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.insecure_channel(endpoint, options=options)
         else:
-            self._channel = grpc.secure_channel(endpoint, credentials, options=_CHANNEL_OPTIONS)
+            self._channel = grpc.secure_channel(endpoint, credentials, options=options)
         self._stub = RolloutServiceStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -145,6 +147,11 @@ class Feed:
                 return method(request, metadata=self._metadata, timeout=_CALL_TIMEOUT_S)
             except grpc.RpcError as error:
                 retry.wait(error)
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = endpoint.rpartition(":")[0].strip("[]")
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 @dataclass
