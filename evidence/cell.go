@@ -98,7 +98,12 @@ func (c *Cell) apply(r Report) {
 	}
 	rest := map[string]bool{}
 	for name := range bound {
-		if !made[name] {
+		switch definition := st.Definitions[name]; {
+		case made[name]:
+		case definition != nil && string(definition) != "null":
+			// An import: the pass knows it, and it is no data.
+			delete(g.current, name)
+		default:
 			rest[name] = true
 		}
 	}

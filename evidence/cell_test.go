@@ -141,6 +141,18 @@ func TestNameThatTheStaticPassDidNotPredictIsUntracked(t *testing.T) {
 	w.wantStructural(w.mean("m"), false)
 }
 
+func TestImportedModuleIsNoVariable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.load()
+	st := Statement{Definitions: map[string]json.RawMessage{"pd": []byte(`{}`), "df": []byte(`{}`), "x": []byte("null")}}
+	w.do("import pd, df", st, []string{"pd", "df", "x"}, nil)
+	w.wantNode("pd@1", false)
+	w.wantNode("x@1", true)
+	w.do("y = df", Statement{Reads: []string{"df"}, Writes: []string{"y"}}, []string{"y"}, nil)
+	w.wantInputs("y@1")
+}
+
 func TestUntrackedStatementNeverGrounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
