@@ -14,12 +14,15 @@ import (
 
 var unknownField = regexp.MustCompile(`^(line \d+): field (\S+) not found in type \S+$`)
 
-// Decode decodes data onto into. An empty document changes nothing.
+// ErrEmpty says that there is no document; nothing was changed.
+var ErrEmpty = errors.New("is empty")
+
+// Decode decodes data onto into.
 func Decode(source string, data []byte, into any) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(into); errors.Is(err, io.EOF) {
-		return nil
+		return fmt.Errorf("%s: %w", source, ErrEmpty)
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", source, readable(err))
 	}

@@ -119,7 +119,10 @@ func Load(path string) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("config: %w", err)
 	}
-	return c, strictyaml.Decode(path, data, &c)
+	if err := strictyaml.Decode(path, data, &c); err != nil && !errors.Is(err, strictyaml.ErrEmpty) {
+		return c, err
+	}
+	return c, nil
 }
 
 // Resolve spreads values that stand in one section and hold in others.

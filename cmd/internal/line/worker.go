@@ -26,12 +26,14 @@ import (
 
 // Worker is a rollout worker with all that it owns.
 type Worker struct {
-	worker   *rollout.Worker
-	client   *policy.Client
-	version  atomic.Int64
-	closers  []func() error
-	Tier     sandbox.Tier
-	Identity rollout.Identity
+	worker  *rollout.Worker
+	client  *policy.Client
+	version atomic.Int64
+	// versioned: the server has /weight_info.
+	versioned bool
+	closers   []func() error
+	Tier      sandbox.Tier
+	Identity  rollout.Identity
 }
 
 // NewWorker checks the environment (Python packages, isolation, policy endpoint, tokenizer) and
@@ -98,7 +100,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if cfg.Rollout.MaxContext == 0 {
 		cfg.Rollout.MaxContext = model.MaxModelLen
 	}
-	w.readVersion(ctx)
+	w.versioned = w.readVersion(ctx)
 	if err := sandbox.CheckPython(ctx, cfg.Sandbox.Python); err != nil {
 		return nil, err
 	}
@@ -125,16 +127,22 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 // versionPoll is how often the server's weight version is asked for.
 const versionPoll = time.Second
 
-func (w *Worker) readVersion(ctx context.Context) {
-	if v, err := w.client.WeightVersion(ctx); err == nil && v >= 0 {
+// readVersion reports whether the server states versions at all.
+func (w *Worker) readVersion(ctx context.Context) bool {
+	v, err := w.client.WeightVersion(ctx)
+	if err == nil && v >= 0 {
 		w.version.Store(v)
 	}
+	return err != nil || v >= 0
 }
 
 // Run works until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
+		if !w.versioned {
+			return nil
+		}
 		tick := time.NewTicker(versionPoll)
 		defer tick.Stop()
 		for {
