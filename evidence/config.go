@@ -6,7 +6,8 @@ import (
 )
 
 // NumberRule says what happens to a conclusion that states a number which neither its premises nor
-// the question hold. The number is recorded on the claim in every case, and N is then false.
+// the question hold. On an accepted claim the number is recorded in every case, and N is then false.
+// A number in a template is never refused, only recorded: reject and flag both flag it.
 type NumberRule string
 
 // Number rules.

@@ -194,3 +194,20 @@ func TestSubmitTakesKnownClaimsOnce(t *testing.T) {
 		t.Errorf("submitted %q in turn %d", e.Submitted, e.SubmitTurn)
 	}
 }
+
+func BenchmarkInferAtTheLimits(b *testing.B) {
+	cfg := Defaults()
+	cfg.MaxClaims, cfg.MaxNodes = 1<<30, 1<<30
+	g := New(Task{Question: strings.Repeat("1 2. ", 400)}, cfg)
+	c := g.Begin(0, "", Analysis{Statements: []Statement{{}}})
+	r := InferRequest{Conclusion: strings.Repeat("7 8. ", 400), Reasoning: strings.Repeat("five 5 ", 280) + "7"}
+	for range cfg.MaxPremises {
+		id, _, _ := c.Bind(request("{m}", num("m", strings.Repeat("7 8. ", 400))))
+		r.Premises = append(r.Premises, id)
+	}
+	for b.Loop() {
+		if _, _, refusal := c.Infer(r); refusal != nil {
+			b.Fatal(refusal.Message)
+		}
+	}
+}

@@ -55,6 +55,10 @@ func (rules ruleSet) pool(premises []string, question, text string) *numberPool 
 		}
 		return 0
 	})
+	// A premise may state one number a thousand times; each is looked at once.
+	p.values = slices.CompactFunc(p.values, func(a, b poolValue) bool {
+		return a.percent == b.percent && a.value.Cmp(b.value) == 0
+	})
 	return p
 }
 

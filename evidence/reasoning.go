@@ -90,59 +90,71 @@ func stem(w string) string {
 // or negation that the premise does not have. A conclusion of several sentences repeats when each
 // of them repeats some premise; the first one's is named.
 func restated(conclusion string, premises []ClaimText) string {
-	if id := repeats(conclusion, premises); id != "" {
+	held := make([]substance, len(premises))
+	for i, p := range premises {
+		held[i] = substanceOf(p.Text)
+	}
+	repeats := func(text string) string {
+		own := substanceOf(text)
+		if i := slices.IndexFunc(held, own.repeats); i >= 0 {
+			return premises[i].ID
+		}
+		return ""
+	}
+	if id := repeats(conclusion); id != "" {
 		return id
 	}
-	first, seen := "", 0
+	first := ""
 	for _, sentence := range sentences(conclusion) {
 		if len(words(sentence)) == 0 {
 			continue
 		}
-		id := repeats(sentence, premises)
+		id := repeats(sentence)
 		if id == "" {
 			return ""
 		}
-		if seen++; seen == 1 {
+		if first == "" {
 			first = id
 		}
 	}
 	return first
 }
 
-func repeats(text string, premises []ClaimText) string {
-	own, ownNegations := substance(text)
-	for _, p := range premises {
-		held, negated := substance(p.Text)
-		if slices.Equal(words(text), words(p.Text)) {
-			return p.ID
-		}
-		if len(own) == 0 || ownNegations != negated {
-			continue
-		}
-		contained := true
-		for w := range own {
-			contained = contained && held[w]
-		}
-		if contained {
-			return p.ID
-		}
-	}
-	return ""
+// substance is a text's words, the set of those that carry content, and how many of them negate.
+type substance struct {
+	words   []string
+	content map[string]bool
+	negated int
 }
 
-// substance is the set of words that carry content, and how many of them negate.
-func substance(text string) (set map[string]bool, negated int) {
-	set = map[string]bool{}
-	for _, w := range words(text) {
+func substanceOf(text string) substance {
+	s := substance{words: words(text), content: map[string]bool{}}
+	for _, w := range s.words {
 		if fillers[w] {
 			continue
 		}
 		if negations[w] {
-			negated++
+			s.negated++
 		}
-		set[stem(w)] = true
+		s.content[stem(w)] = true
 	}
-	return set, negated
+	return s
+}
+
+// repeats reports whether s says nothing that premise does not say.
+func (s substance) repeats(premise substance) bool {
+	if slices.Equal(s.words, premise.words) {
+		return true
+	}
+	if len(s.content) == 0 || s.negated != premise.negated {
+		return false
+	}
+	for w := range s.content {
+		if !premise.content[w] {
+			return false
+		}
+	}
+	return true
 }
 
 func sentences(text string) []string {
