@@ -232,6 +232,10 @@ func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
 	assert.Equal(t, []string{"other.jsonl: no such file or directory"}, missing.problemsOf(t))
 	empty := newInput(t, dataset.FormatJSONL, "\n \n")
 	assert.Equal(t, []string{"prompts.jsonl: the file holds no lines"}, empty.problemsOf(t))
+	long := newInput(t, dataset.FormatJSONL, "{\"id\": 1}\n"+strings.Repeat("x", 16<<20+1))
+	assert.Equal(t, []string{
+		"prompts.jsonl:1: question: missing", "prompts.jsonl:2: the line is longer than 16 MiB",
+	}, long.problemsOf(t))
 	noData := newInput(t, dataset.FormatJSONL, `{"id": "1", "question": "q", "files": ["a.csv"]}`)
 	noData.config.DataDir = filepath.Join(noData.dir, "nowhere")
 	assert.Equal(t, []string{`prompts.jsonl:1: files: "a.csv": data directory nowhere: no such file or directory`}, noData.problemsOf(t))

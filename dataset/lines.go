@@ -15,7 +15,7 @@ import (
 )
 
 // maxLine bounds one JSONL line, so that a file that is no JSONL cannot fill the memory.
-const maxLine = 64 << 20
+const maxLine = 16 << 20
 
 // object is one JSON object with its keys in the order of the line.
 type object struct {

@@ -92,6 +92,50 @@ func TestEverySegmentOfARolloutIsOneRowThatCarriesTheRolloutsReward(t *testing.T
 	assert.Equal(t, int32(1), rows[2].NumPreempted)
 }
 
+func TestVersionsAndInterruptionsComeFromTheSampledSpans(t *testing.T) {
+	t.Parallel()
+	sampled := func(turn int, version, end int64) trajectory.Span {
+		return trajectory.Span{Kind: trajectory.SpanSampled, Turn: turn, PolicyVersion: version, PolicyVersionEnd: end}
+	}
+	template := trajectory.Span{Kind: trajectory.SpanTemplate, PolicyVersion: 99, PolicyVersionEnd: 99}
+	for _, c := range []struct {
+		name             string
+		spans            []trajectory.Span
+		oldest, newest   int64
+		wantInterruption int32
+	}{
+		{"one version", []trajectory.Span{sampled(0, 5, 5), template, sampled(1, 5, 5)}, 5, 5, 0},
+		{"an update between turns", []trajectory.Span{sampled(0, 5, 5), template, sampled(1, 6, 6)}, 5, 6, 0},
+		{"an update between neighbouring turns", []trajectory.Span{sampled(0, 5, 5), sampled(1, 6, 6)}, 5, 6, 0},
+		{"a mixed span", []trajectory.Span{sampled(0, 5, 7)}, 5, 7, 1},
+		{"a resubmission under a new version", []trajectory.Span{sampled(0, 5, 5), sampled(0, 6, 6)}, 5, 6, 1},
+		{"a continuation under the same version", []trajectory.Span{sampled(0, 5, 5), sampled(0, 5, 5)}, 5, 5, 0},
+		{"a rollback", []trajectory.Span{sampled(0, 7, 7), template, sampled(1, 3, 3)}, 3, 7, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			seg := trajectory.Segment{PromptIDs: []int32{1}}
+			for i, sp := range c.spans {
+				sp.Start, sp.End = i, i+1
+				seg.Spans = append(seg.Spans, sp)
+				seg.ResponseIDs, seg.LogProbs = append(seg.ResponseIDs, 1), append(seg.LogProbs, 0)
+				mask := int8(0)
+				if sp.Kind == trajectory.SpanSampled {
+					mask = 1
+				}
+				seg.ResponseMask = append(seg.ResponseMask, mask)
+			}
+			g := scoredGroup(0)
+			g.Group.Trajectories[0].Segments = []trajectory.Segment{seg}
+			rows, err := dataset.Rows(g, 0, dataset.RowOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, c.oldest, rows[0].PolicyVersionMin)
+			assert.Equal(t, c.newest, rows[0].PolicyVersionMax)
+			assert.Equal(t, c.wantInterruption, rows[0].NumPreempted)
+		})
+	}
+}
+
 func TestAMemberWithoutARewardIsLeftOutOfTheRows(t *testing.T) {
 	t.Parallel()
 	g := scoredGroup(0, 0.5, 1)

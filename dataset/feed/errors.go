@@ -43,7 +43,7 @@ var wireCodes = []struct {
 	{ErrStorage, codes.Unavailable},
 }
 
-// toStatus gives an error its wire form. Error texts may quote bytes of a tool or a file name.
+// toStatus gives an error its wire form.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -58,7 +58,7 @@ func toStatus(err error) error {
 			break
 		}
 	}
-	return status.Error(code, clean(err.Error()))
+	return status.Error(code, err.Error())
 }
 
 // clean makes text fit for a proto string, which otherwise makes the whole message fail.

@@ -105,6 +105,25 @@ func TestTheServerSaysWhatItServesAndThatItIsHealthy(t *testing.T) {
 	require.NoError(t, stream.CloseSend())
 }
 
+func TestAStoppingServerSaysSoAndDoesNotWaitForeverForOpenCalls(t *testing.T) {
+	t.Parallel()
+	opts := feed.Defaults()
+	opts.StopTimeout = 50 * time.Millisecond
+	server := serve(t, newMemory(t).source(), opts)
+	// A health watch never ends on its own side, so that only the timeout can end it.
+	watch, err := healthpb.NewHealthClient(server.dial(t)).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	require.NoError(t, err)
+	state, err := watch.Recv()
+	require.NoError(t, err)
+	assert.Equal(t, healthpb.HealthCheckResponse_SERVING, state.GetStatus())
+	server.stop()
+	state, err = watch.Recv()
+	require.NoError(t, err)
+	assert.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, state.GetStatus())
+	require.NoError(t, <-server.done)
+	server.done <- nil
+}
+
 func TestTheServerTalksTLSWhenGivenACertificate(t *testing.T) {
 	t.Parallel()
 	certificate, roots := selfSigned(t)
