@@ -20,7 +20,7 @@ import (
 // Bounds on what one frame may hold, whatever its size in bytes.
 const (
 	maxNames       = 5000
-	maxNameBytes   = 256
+	maxNameBytes   = 1024
 	maxFields      = 512
 	maxStatements  = 100_000
 	maxEnvironment = 1000

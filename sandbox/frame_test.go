@@ -36,7 +36,7 @@ func TestFramesThatCannotBeTrueAreRefused(t *testing.T) {
 		"more than there is":    `{"nonce":"n","done":{"status":"exception","statements":2,"completed":3,"traceback":"","exception":"E","environment":[]}}`,
 		"unknown value kind":    `{"nonce":"n","bind":{"statement":0,"line":1,"template":"","fields":[],"values":[{"name":"a","kind":"truth","type":"int","repr":"1"}]}}`,
 		"long repr":             `{"nonce":"n","bind":{"statement":0,"line":1,"template":"","fields":[],"values":[{"name":"a","kind":"number","type":"int","repr":"` + strings.Repeat("1", 201) + `"}]}}`,
-		"long name":             `{"nonce":"n","completed":{"index":0,"bound":["` + strings.Repeat("a", 300) + `"]}}`,
+		"long name":             `{"nonce":"n","completed":{"index":0,"bound":["` + strings.Repeat("a", maxNameBytes+1) + `"]}}`,
 		"long value":            `{"nonce":"n","done":{"status":"ok","statements":0,"completed":0,"traceback":"","exception":"","environment":[{"name":"a","type":"int","value":"` + strings.Repeat("1", 81) + `"}]}}`,
 		"negative line":         `{"nonce":"n","bind":{"statement":0,"line":-1,"template":"","fields":[],"values":[]}}`,
 		"too many names":        `{"nonce":"n","completed":{"index":0,"bound":[` + strings.Repeat(`"a",`, maxNames) + `"a"]}}`,

@@ -2,9 +2,12 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -42,6 +45,15 @@ func mapIDs(slot int, ranged bool) idMapping {
 func canMapRange() bool {
 	return os.Geteuid() == 0 && os.Getegid() == 0 &&
 		covers("/proc/self/uid_map", firstOuterID, maxSlots) && covers("/proc/self/gid_map", firstOuterID, maxSlots)
+}
+
+// refusePrivilegedPod refuses a pod that holds SYS_ADMIN over its node: a session that broke out there
+// would own the node, and the namespaces work without it.
+func refusePrivilegedPod() error {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" && hasCapability(unix.CAP_SYS_ADMIN) && covers("/proc/self/uid_map", 0, 1<<32-1) {
+		return errors.New("sandbox: this pod holds SYS_ADMIN without a user namespace of its own: drop the capability or set hostUsers: false")
+	}
+	return nil
 }
 
 func covers(path string, first, count int64) bool {

@@ -16,18 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootstrap reads the runner's compiled code from the control socket and runs it. It is the only
-// code on the interpreter's command line.
-const bootstrap = `import os,marshal
-def r(n):
-    b=b''
-    while len(b)<n:
-        c=os.read(3,n-len(b))
-        if not c: os._exit(0)
-        b+=c
-    return b
-exec(marshal.loads(r(int.from_bytes(r(4),'big'))),{'__name__':'<runner>'})`
-
 // systemPaths are what an interpreter needs of the host besides its own prefixes.
 var systemPaths = []string{"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/mime.types"}
 

@@ -3,7 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +13,17 @@ import (
 	"strings"
 )
 
-//go:embed python/runner.py
-var runnerSource []byte
+// runnerParts are the sources of the runner: python/NAME.py for each name.
+var runnerParts = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit"}
+
+//go:embed python/runner.py python/channel.py python/output.py python/describe.py python/trace.py python/primitives.py python/audit.py
+var runnerSources embed.FS
+
+// bootstrap reads the runner's compiled code from the control socket and runs it. It is the only
+// code on the interpreter's command line.
+//
+//go:embed python/bootstrap.py
+var bootstrap string
 
 //go:embed python/selftest.py
 var selftestSource string
@@ -54,7 +63,9 @@ func inspect(ctx context.Context, python string) (interpreter, error) {
 	}
 	cmd := exec.CommandContext(ctx, path, "-s", "-P", "-B", "-c", probeSource)
 	cmd.Env = []string{"LANG=C.UTF-8"}
-	cmd.Stdin = bytes.NewReader(runnerSource)
+	if cmd.Stdin, err = runnerInput(); err != nil {
+		return interpreter{}, err
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -72,6 +83,20 @@ func inspect(ctx context.Context, python string) (interpreter, error) {
 	}
 	i.Executable = path
 	return i, nil
+}
+
+// runnerInput is what the probe compiles.
+func runnerInput() (*bytes.Reader, error) {
+	sources := map[string]string{}
+	for _, name := range runnerParts {
+		b, err := runnerSources.ReadFile("python/" + name + ".py")
+		if err != nil {
+			return nil, err
+		}
+		sources[name] = string(b)
+	}
+	b, err := json.Marshal(sources)
+	return bytes.NewReader(b), err
 }
 
 // CheckPython verifies that the environment of python holds every package of requirements.txt at

@@ -64,6 +64,9 @@ func New(cfg Config) (*Sandbox, error) {
 	if !initReady {
 		return nil, errors.New("sandbox: this program does not call sandbox.MaybeInit first thing in main")
 	}
+	if err := refusePrivilegedPod(); err != nil {
+		return nil, err
+	}
 	// The constructor bounds its own work; no caller's context outlives or shortens it.
 	ctx, cancel := context.WithTimeout(context.Background(), 4*cfg.StartTimeout)
 	defer cancel()
@@ -128,7 +131,7 @@ func (s *Sandbox) Stats() Stats {
 
 // Start waits for a free slot and starts a session in it.
 func (s *Sandbox) Start(ctx context.Context, spec Spec) (Session, error) {
-	files, err := dataFiles(spec.Files)
+	files, err := dataFiles(spec.Files, s.tier.namespaces() && s.ranged)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: start: %w", err)
 	}
@@ -237,12 +240,13 @@ func (s *Sandbox) Close() error {
 	return errors.Join(errs...)
 }
 
-// dataFiles checks the names and paths of a session's data files.
-func dataFiles(files map[string]string) ([]bindFile, error) {
+// dataFiles checks the names and paths of a session's data files; stranger says that sessions run as
+// another user than we are.
+func dataFiles(files map[string]string, stranger bool) ([]bindFile, error) {
 	var out []bindFile
 	var errs []error
 	for name, host := range files {
-		if !filepath.IsLocal(name) || path.Clean(name) != name || name == "." || strings.ContainsAny(name, "\\\x00") || len(name) > maxNameBytes {
+		if !filepath.IsLocal(name) || path.Clean(name) != name || name == "." || strings.ContainsAny(name, "\\\x00") || len(name) > 255 {
 			errs = append(errs, fmt.Errorf("data file %q: not a plain relative name", name))
 			continue
 		}
@@ -250,8 +254,8 @@ func dataFiles(files map[string]string) ([]bindFile, error) {
 		if err == nil && !info.Mode().IsRegular() {
 			err = errors.New("not a regular file")
 		}
-		if err == nil && info.Mode().Perm()&0o004 == 0 && os.Geteuid() == 0 {
-			// Sessions run as an id of their own; better said here than met by the model.
+		if err == nil && info.Mode().Perm()&0o004 == 0 && stranger {
+			// Better said here than met by the model.
 			err = fmt.Errorf("mode %v: sessions can't read it", info.Mode().Perm())
 		}
 		if err != nil {

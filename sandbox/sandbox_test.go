@@ -15,6 +15,7 @@ import (
 	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/trajectory"
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 )
 
 func TestTheDefaultsValidate(t *testing.T) {
@@ -119,6 +120,13 @@ func TestTooLittleIsolationIsARefusalToStart(t *testing.T) {
 	_, err := New(cfg)
 	require.ErrorContains(t, err, "does not reach isolation tier strict")
 	require.ErrorContains(t, err, "rlimits: open files: 1073741824")
+}
+
+func TestAPrivilegedPodIsRefused(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	err := refusePrivilegedPod()
+	privileged := hasCapability(unix.CAP_SYS_ADMIN) && covers("/proc/self/uid_map", 0, 1<<32-1)
+	require.Equal(t, privileged, err != nil && strings.Contains(err.Error(), "holds SYS_ADMIN"))
 }
 
 func inspected(t *testing.T) interpreter {

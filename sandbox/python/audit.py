@@ -1,0 +1,78 @@
+"""What the interpreter's audit events tell: data files that are opened, and what is refused.
+
+Refusals here are for the message; what enforces them is the kernel. Invariant: nothing that the hook
+calls raises an audit event in turn.
+"""
+import os
+
+MAX_OPENED = 200
+
+PROGRAMS = frozenset((
+    "subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"))
+NETWORK = frozenset((
+    "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr",
+    "socket.getnameinfo", "socket.sendto"))
+DENIED = {
+    "gc.get_objects": "gc", "gc.get_referrers": "gc", "gc.get_referents": "gc",
+    "sys._getframe": "frames", "sys._current_frames": "frames", "sys.settrace": "sys.settrace",
+    "sys.setprofile": "sys.setprofile", "sys.addaudithook": "sys.addaudithook",
+    "ctypes.dlopen": "ctypes", "ctypes.dlsym": "ctypes", "ctypes.addressof": "ctypes", "code.__new__": "code objects"}
+
+
+class _Here(Exception):
+    pass
+
+
+class Audit:
+    """files maps real paths to names of data files; state has running; taint is told of constructs."""
+
+    def __init__(self, files, state, taint):
+        self.files, self.state, self.taint = files, state, taint
+        self.opened = []
+
+    def take(self):
+        """The data files opened since the last call."""
+        opened, self.opened = self.opened, []
+        return sorted(opened)
+
+    def hook(self, event, args):
+        if event == "open":
+            if self.state.running:
+                self._open(args[0], args[2])
+        elif event in PROGRAMS:
+            raise PermissionError("this session can't start other programs or processes; do the work in Python, in this process")
+        elif event in NETWORK or (event == "socket.__new__" and args[1] in (2, 10)):
+            raise PermissionError("this session has no network; only the task's own files are there")
+        elif event in DENIED:
+            # Only what the cell itself does: libraries use frames and ctypes all the time.
+            if self.state.running and self._caller().startswith("<cell "):
+                self.taint(DENIED[event])
+        elif event == "sqlite3.connect":
+            if self.state.running:
+                self._open(args[0], 0)
+
+    @staticmethod
+    def _caller():
+        """The file of the frame that raised the event; sys._getframe would raise another one."""
+        try:
+            raise _Here
+        except _Here as exc:
+            frame = exc.__traceback__.tb_frame.f_back.f_back
+            while frame is not None and frame.f_code.co_filename.endswith("/ctypes/__init__.py"):
+                frame = frame.f_back
+            return frame.f_code.co_filename if frame is not None else ""
+
+    def _open(self, path, flags):
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if not isinstance(path, str) or path.endswith((".py", ".pyc", ".so")):
+            return
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY:
+            return
+        try:
+            path = os.path.realpath(path)
+        except (OSError, ValueError):
+            return
+        name = self.files.get(path)
+        if name is not None and name not in self.opened and len(self.opened) < MAX_OPENED:
+            self.opened.append(name)

@@ -1,0 +1,48 @@
+"""Exceptions as the model sees them: the lines of its cells and the message, nothing of ours."""
+import traceback
+
+TRACEBACK_CHARS = 4000
+MESSAGE_CHARS = 1500
+CHAIN = 4
+
+
+def exception_only(exc):
+    try:
+        return middle("".join(traceback.format_exception_only(type(exc), exc)).rstrip(), MESSAGE_CHARS)
+    except Exception:
+        return type(exc).__name__[:60]
+
+
+def render(exc):
+    """An exception that led to this one is shown if it passed through a line of a cell."""
+    parts = []
+    seen = set()
+    while exc is not None and id(exc) not in seen and len(parts) < CHAIN:
+        seen.add(id(exc))
+        frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename.startswith("<cell ")]
+        if frames or not parts:
+            lines = ["Traceback (most recent call last):\n"] if frames else []
+            lines += traceback.StackSummary.from_list(frames).format()
+            parts.append("".join(lines) + exception_only(exc))
+        if exc.__cause__ is not None:
+            exc = exc.__cause__
+        else:
+            exc = None if exc.__suppress_context__ else exc.__context__
+    parts.reverse()
+    return middle("\n\nand then:\n\n".join(parts), TRACEBACK_CHARS)
+
+
+def forget(exc):
+    """Drops the frames that an exception holds, and with them every object in them."""
+    for _ in range(100):
+        if exc is None:
+            return
+        exc.__traceback__ = None
+        exc = exc.__cause__ or exc.__context__
+
+
+def middle(text, limit):
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return text[:half] + f"\n[... {len(text) - 2 * half} characters left out ...]\n" + text[-half:]
