@@ -118,27 +118,24 @@ func TestCheatsThatTheGraphRefusesEarnNothing(t *testing.T) {
 		byKind[e.PromptID] = e
 	}
 	require.Len(t, byKind, 14)
-	refusedBy := map[string]string{
-		"literal_template":       "refused:bind_no_placeholder",
-		"missing_kwarg":          "",
-		"infer_without_premises": "refused:infer_no_premise",
-		"infer_new_numbers":      "refused:infer_new_number",
-		"submit_text":            "refused:submit_unknown_claim",
+	// What the graph refuses leaves its rule; what the session refuses before (a missing value, a text
+	// in place of a claim) leaves a refused cell.
+	for kind, rule := range map[string]string{
+		"literal_template": "bind_no_placeholder", "infer_without_premises": "infer_no_premise", "infer_new_numbers": "infer_",
+	} {
+		require.Contains(t, strings.Join(byKind[kind].Flags, " "), "refused:"+rule, kind)
 	}
-	for kind, flag := range refusedBy {
-		e := byKind[kind]
-		require.False(t, e.Submitted, kind)
-		if flag != "" {
-			require.Contains(t, e.Flags, flag, kind)
-		}
-	}
-	for _, kind := range []string{"never_submits", "plain_text_answer", "pokes_graph_manager"} {
+	for _, kind := range []string{
+		"literal_template", "infer_without_premises", "infer_new_numbers", "missing_kwarg", "submit_text",
+		"never_submits", "plain_text_answer", "pokes_graph_manager",
+	} {
 		require.False(t, byKind[kind].Submitted, kind)
 	}
 	right := *byKind["inline_expression"].Rewards.Total
 	for kind, e := range byKind {
 		switch kind {
-		case "inline_expression", "undefined_variable": // honest
+		case "inline_expression", "undefined_variable", "rewrites_data_file":
+			// Two are honest; the third could not change the file, so what it binds is true.
 			require.True(t, *e.Correct, kind)
 			require.Equal(t, 1.0, *e.Grounding.Structural, kind)
 		default:

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -301,19 +302,46 @@ func (l *Leader) rowOptions() dataset.RowOptions {
 	return dataset.RowOptions{Limits: l.cfg.Limits, MinValid: l.cfg.MinValid, FillLost: l.cfg.FillLost}
 }
 
-// ship writes full batches, and the last partial one when nothing else can arrive.
+// ship writes full batches, oldest groups first, and partial ones when nothing else can arrive. What
+// holds for a whole batch (model, tokenizer, reward preset) must be equal in all its groups.
 func (l *Leader) ship(ctx context.Context) error {
-	for len(l.buffer) > 0 {
-		n := min(len(l.buffer), l.cfg.BatchGroups)
-		if n < l.cfg.BatchGroups && !l.lastGroups() {
+	for {
+		batch := l.nextBatch()
+		if len(batch) == 0 {
 			return nil
 		}
-		if err := l.write(ctx, l.buffer[:n]); err != nil {
+		if err := l.write(ctx, batch); err != nil {
 			return err
 		}
-		l.buffer = l.buffer[n:]
+		l.buffer = slices.DeleteFunc(l.buffer, func(h Held[trajectory.ScoredGroup]) bool {
+			return slices.ContainsFunc(batch, func(b Held[trajectory.ScoredGroup]) bool {
+				return b.Value.Group.Dispatch.ID == h.Value.Group.Dispatch.ID
+			})
+		})
+	}
+}
+
+func (l *Leader) nextBatch() []Held[trajectory.ScoredGroup] {
+	last := l.lastGroups()
+	alike := map[dataset.Meta][]Held[trajectory.ScoredGroup]{}
+	var order []dataset.Meta
+	for _, h := range l.buffer {
+		m := l.meta(h)
+		if len(alike[m]) == 0 {
+			order = append(order, m)
+		}
+		if alike[m] = append(alike[m], h); len(alike[m]) == l.cfg.BatchGroups {
+			return alike[m]
+		}
+	}
+	if last && len(order) > 0 {
+		return alike[order[0]]
 	}
 	return nil
+}
+
+func (l *Leader) meta(h Held[trajectory.ScoredGroup]) dataset.Meta {
+	return dataset.MetaOf(h.Value, l.cfg.Limits, l.cfg.Overlong)
 }
 
 // lastGroups: the input ended and every open group stands in the buffer.
@@ -374,8 +402,7 @@ func (l *Leader) encode(held []Held[trajectory.ScoredGroup]) (BatchRecord, []byt
 		r.PolicyVersionMax = max(r.PolicyVersionMax, row.PolicyVersionMax)
 	}
 	var buf bytes.Buffer
-	meta := dataset.MetaOf(held[0].Value, l.cfg.Limits, l.cfg.Overlong)
-	if err := l.deps.Encode(&buf, meta, rows); err != nil {
+	if err := l.deps.Encode(&buf, l.meta(held[0]), rows); err != nil {
 		return r, nil, err
 	}
 	sum := sha256.Sum256(buf.Bytes())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -378,6 +379,33 @@ func TestRowIndexDoesNotDependOnTheOrderOfCompletion(t *testing.T) {
 		return out
 	}
 	require.Equal(t, index(false), index(true))
+}
+
+func TestGroupsOfTwoModelsNeverShareABatch(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) {
+		g := group(d, trajectory.ScoreOK, trajectory.ScoreOK)
+		if d.Prompt.ID == "b" {
+			g.Group.Model = "another"
+		}
+		m.scored <- g
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		m.backlog <- prompt(id)
+	}
+	m.backlog <- leader.BacklogItem{Final: true}
+	run(t, m.leader(t, config()))
+	var groups []string
+	for _, b := range m.batches {
+		var ids []string
+		for _, g := range b.Groups {
+			ids = append(ids, g.Dispatch)
+		}
+		groups = append(groups, strings.Join(ids, "+"))
+	}
+	slices.Sort(groups)
+	require.Equal(t, []string{"a-0+c-0", "b-0"}, groups)
 }
 
 func TestLeaderConfigNamesEveryWrongKey(t *testing.T) {

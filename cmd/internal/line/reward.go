@@ -46,6 +46,11 @@ func NewScorer(cfg config.Reward) (*reward.Scorer, error) {
 	return reward.New(rc)
 }
 
+// overlongOwners translates the preset's owner of overlong shaping to the batch's.
+var overlongOwners = map[reward.Owner]dataset.OverlongOwner{
+	reward.OwnerNone: dataset.OverlongNone, reward.OwnerServer: dataset.OverlongReward, reward.OwnerTrainer: dataset.OverlongTrainer,
+}
+
 // RewardServer scores groups, leads the run (admission, batches) and serves the feed.
 type RewardServer struct {
 	Leader  *leader.Leader
@@ -80,7 +85,7 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 		}
 		keep = s.archive.Add
 	}
-	cfg.Leader.Overlong = dataset.OverlongOwner(scorer.Preset().Overlong.Owner)
+	cfg.Leader.Overlong = overlongOwners[scorer.Preset().Overlong.Owner]
 	if err := s.lead(ctx, cfg, keep, log); err != nil {
 		return nil, err
 	}
