@@ -36,10 +36,11 @@ type BacklogItem struct {
 	Final  bool         `json:"final,omitempty"`
 }
 
-// Held is a message that stays in its queue until Ack.
+// Held is a message that stays in its queue until Ack. Release hands it back unacknowledged.
 type Held[T any] struct {
-	Value T
-	Ack   func(context.Context) error
+	Value   T
+	Ack     func(context.Context) error
+	Release func()
 }
 
 // Streams is the broker's side. All calls are safe for concurrent use.
@@ -159,7 +160,12 @@ func (l *Leader) Run(ctx context.Context) error {
 	g.Go(func() error { return receive(ctx, l.deps.Streams.NextPrompt, prompts) })
 	g.Go(func() error { return receive(ctx, l.deps.Streams.NextScored, scored) })
 	g.Go(func() error { return l.loop(ctx, prompts, scored) })
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	err := g.Wait()
+	for _, h := range l.buffer { // not in a batch: the next leader gets them
+		h.Release()
+	}
+	l.buffer = nil
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("leader: %w", err)
 	}
 	return nil
@@ -174,6 +180,7 @@ func receive[T any](ctx context.Context, next func(context.Context) (Held[T], er
 		select {
 		case into <- h:
 		case <-ctx.Done():
+			h.Release()
 			return ctx.Err()
 		}
 	}
@@ -193,9 +200,13 @@ func (l *Leader) loop(ctx context.Context, prompts <-chan Held[BacklogItem], sco
 		case <-ctx.Done():
 			return ctx.Err()
 		case h := <-admit:
-			err = l.admit(ctx, h)
+			if err = l.admit(ctx, h); err != nil {
+				h.Release()
+			}
 		case h := <-scored:
-			err = l.take(ctx, h)
+			if err = l.take(ctx, h); err != nil {
+				h.Release()
+			}
 		case <-tick.C:
 			err = l.closeSetAside(ctx)
 		}

@@ -126,7 +126,8 @@ func next[T any](ctx context.Context, q *jetstream.Queue[T]) (leader.Held[T], er
 	if err != nil {
 		return leader.Held[T]{}, err
 	}
-	return leader.Held[T]{Value: m.Value, Ack: m.Ack}, nil
+	release := func() { _ = m.Nak(0) } // a nak that is lost costs one ack wait
+	return leader.Held[T]{Value: m.Value, Ack: m.Ack, Release: release}, nil
 }
 
 func (s leaderStreams) Publish(ctx context.Context, d task.Dispatch) error {
