@@ -94,7 +94,7 @@ class Cell:
             trouble = "too complex to follow"
         except RecursionError:
             trouble = "nested too deeply to follow"
-        scan = Scan(self.module_path)
+        scan = self.scan = Scan(self.module_path)
         scan.scan(s)
         m.taints |= scan.found
         line = min([s.lineno] + [d.lineno for d in getattr(s, "decorator_list", ())])
@@ -121,10 +121,11 @@ class Cell:
         writes, maybe, deletes = [], [], []
         for name, v in env.items():
             if v is DELETED:
-                deletes.append(name)
+                if name in must:
+                    deletes.append(name)
                 continue
             old = m.base.get(name)
-            if v.kind == LIB and (old is None or old.kind == LIB):
+            if v.kind in LIBRARY and not v.own and (old is None or old.kind in LIBRARY and not old.own):
                 continue
             (writes if name in must else maybe).append(name)
         mutated = []
@@ -142,6 +143,8 @@ class Cell:
                 v = m.base[name]
                 if v.kind == FILE and name not in env:
                     m.write_through(v)
+        # A name that is bound anew has its version from that.
+        mutated = [n for n in mutated if not (n in must and n in env)]
         reads = m.reads
         control = (m.ctl | m.loaded) & ~reads
         self.names(out, "reads", reads)
@@ -159,7 +162,7 @@ class Cell:
         put(out, "untracked", m.untracked)
         put(out, "taints", m.taints)
         calls = [self.call(c) for c in m.calls.values()]
-        calls += self.calls_in_bodies(s, m.calls)
+        calls += self.calls_in_bodies(m.calls)
         calls.sort(key=lambda c: (c["line"], c["column"]))
         if calls:
             out["calls"] = calls
@@ -171,16 +174,16 @@ class Cell:
         frozen = {}
         for name, v in env.items():
             if v is DELETED:
-                frozen[name] = None
+                if name in m.module.must:
+                    frozen[name] = None
             else:
                 frozen[name] = m.live(v)
         for name in mutated:
             if name not in env:
                 v = m.base[name]
                 live = m.live(v)
-                if m.heap.entries or v.items is not None or v.kind == SCALARS:
-                    if live is not v:
-                        frozen[name] = live
+                if live is not v or v.code:
+                    frozen[name] = live
         for name, v in list(m.base.items()):
             # Names that the state does not hold, seen for the first time.
             if name not in frozen and ("name", name) in m.sites:
@@ -195,6 +198,7 @@ class Cell:
         self.coder.raw.update(self.coder.new)
         delta.update(self.coder.new)
         self.coder.new = {}
+        self.coder.closures = {}
         for name, v in frozen.items():
             if v is not None:
                 m.base[name] = self.coder.decode(delta[name]) if v.code else clean(v)
@@ -245,20 +249,17 @@ class Cell:
         lines[0] = lines[0][node.col_offset:]
         return b"\n".join(lines)[:MAX_EXPRESSION].decode("utf-8", "ignore")
 
-    def calls_in_bodies(self, s, seen):
+    def calls_in_bodies(self, seen):
         """Primitive calls written inside function bodies: they run, if ever, when those are called."""
         known = {id(entry[1]) for entry in seen.values()}
         out = []
-        stack = [s]
-        while stack:
-            n = stack.pop()
-            if type(n) is ast.Call and type(n.func) is ast.Name and n.func.id in PRIMITIVE_NAMES and id(n) not in known:
+        for n in self.scan.calls:
+            if id(n) not in known:
                 entry = {"primitive": n.func.id, "line": n.lineno, "column": n.col_offset,
                          "end_line": n.end_lineno, "end_column": n.end_col_offset, "dynamic": True}
                 if n.func.id == "bind" and n.args and type(n.args[0]) is ast.Constant and type(n.args[0].value) is str:
                     entry["template"] = n.args[0].value
                 out.append(entry)
-            stack += ast.iter_child_nodes(n)
         return out
 
     def give_up(self, s, reason, out):
@@ -277,7 +278,7 @@ class Cell:
             elif isinstance(n, (ast.Global, ast.Nonlocal)):
                 stores.update(n.names)
             stack += ast.iter_child_nodes(n)
-        data = [n for n in m.base if m.base[n].kind != LIB]
+        data = [n for n in m.base if m.base[n].kind not in LIBRARY or m.base[n].own]
         put(out, "reads", [n for n in data if n in reads])
         put(out, "maybe_writes", stores)
         put(out, "mutates", data)
@@ -285,7 +286,7 @@ class Cell:
         out["dynamic_files"] = out["dynamic_writes"] = True
         put(out, "taints", m.taints)
         m.calls = {}
-        calls = self.calls_in_bodies(s, {})
+        calls = self.calls_in_bodies({})
         if calls:
             out["calls"] = calls
         m.begin()
@@ -299,9 +300,6 @@ class Cell:
             m.base[name] = clean(v)
         if delta:
             out["definitions"] = delta
-
-
-PRIMITIVE_NAMES = frozenset(("bind", "infer", "submit_answer"))
 
 
 class _Empty:

@@ -5,20 +5,26 @@ import re
 
 import files
 from interp import MAX_DEPTH, MAX_PASSES, mix_onto
-from scope import parameters, scope_of
+from scope import free_names, parameters, scope_of
 from tables import *
 from values import *
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-_NAMESPACES = words("globals locals vars")
-_ATTRIBUTE_TESTS = words("hasattr")
+REDUCERS = words("mean sum median std var count min max size nunique first last sem prod idxmax idxmin quantile")
+PROPERTIES = words("property cached_property setter")
 
 
 class Calls:
     def e_call(self, n):
         func = n.func
         receiver = None
-        if type(func) is ast.Attribute:
+        chosen = None
+        if type(func) is ast.Call and type(func.func) is ast.Name and func.func.id == "getattr" and len(func.args) == 2:
+            chosen = self.ev(func.args[1])
+        if chosen is not None and chosen.const:
+            receiver = self.ev(func.args[0])
+            f = self.ev(func) if receiver.kind in LIBRARY else None
+        elif type(func) is ast.Attribute:
             self.steps += 1
             receiver = self.ev(func.value)
             if receiver.kind == LIB:
@@ -53,6 +59,9 @@ class Calls:
                 if f.kind == PRIMITIVE:
                     return self.primitive(f, n, args, kws, star)
                 return self.call_value(f, args, kws, n, star)
+            if chosen is not None:
+                return mix_onto(join_all(self.method(receiver, name, args, kws, n, star) for name in sorted(chosen.const)),
+                                chosen)
             return self.method(receiver, func.attr, args, kws, n, star)
         finally:
             self.site = outer
@@ -66,6 +75,7 @@ class Calls:
         node = n if syntactic or self.site is None else self.site
         dynamic = star is not None or not direct
         values = args + list(kws.values())
+        self.sink(f)
         for v in values:
             self.sink(v)
             if v.code:
@@ -108,7 +118,7 @@ class Calls:
         if kind == BUILTIN and f.lib:
             return self.builtin(f.lib[9:], args, kws, n, star)
         if kind == PRIMITIVE:
-            values = args + list(kws.values())
+            values = [f] + args + list(kws.values())
             self.call_dynamic_primitive(f.lib, self.site or n, values)
             return mix(values, SCALAR)
         values = args + list(kws.values())
@@ -195,6 +205,7 @@ class Calls:
             return self.run_generator_expression(fn)
         key = (id(node), id(fn.closure))
         scope = scope_of(node)
+        self.steps += 1
         params = self.parameters_of(fn, args, kws, star, extra)
         running = self.active.get(key)
         if running is not None:
@@ -219,7 +230,9 @@ class Calls:
         frame.params = params
         frame.ret = frame.yields = None
         saved = self.frame, self.pcr, self.pcc, self.pcf, self.pcg, self.tries
-        weak, self.weak = self.weak, self.weak + 1
+        kept = self.branch, self.early, self.guarded
+        self.guarded += bool(self.tries)
+        self.branch, self.early = self.branch + self.early, False
         self.active[key] = frame
         self.frame = frame
         self.depth += 1
@@ -248,13 +261,27 @@ class Calls:
         finally:
             del self.active[key]
             self.depth -= 1
-            self.weak = weak
+            self.branch, self.early, self.guarded = kept
             self.frame, self.pcr, self.pcc, self.pcf, self.pcg, self.tries = saved
             frame.env = None
         out = frame.ret if frame.ret is not None else V(SCALAR)
+        if scope.inner and out.code:
+            out = self.with_captures(out, frame)
         if scope.generator or type(node) is ast.AsyncFunctionDef:
             return self.lazy(fn, frame, out)
         return out
+
+    def with_captures(self, v, frame):
+        """A function that leaves its scope takes along what it captured there."""
+        captured = []
+        for item in v.code:
+            if isinstance(item, Fn) and item.closure is not self.module:
+                wanted = free_names(item.node)
+                f = item.closure
+                while f is not None and f.kind != "mod":
+                    captured += [x for name, x in f.seen.items() if name in wanted]
+                    f = f.parent
+        return mix_onto(v, *captured)
 
     @staticmethod
     def recursive(node):
@@ -358,15 +385,15 @@ class Calls:
             return None
         extra = None
         for o in operands:
-            if o.kind not in (LIB, BUILTIN):
+            if o.kind not in LIBRARY and o.kind != FUNCTION:
                 part = alt(o, code=tuple(c for c in o.code if not isinstance(c, Fn)), const=None, items=None, elems=None)
                 part.holds |= part.own
                 if part.kind in (LIST, SCALARS, DICT, SET, TUPLE, FUNCTION, LOC, FILE, PATH):
                     part.kind = ANY
-                if part.kind == FRAME:
+                if part.kind in PANDAS_KINDS:
                     part.kind = PANDAS
                 extra = join(extra, part)
-        return self.invoke(coded, extra, methods=True)
+        return self.invoke(coded, extra)
 
     def touch(self, v, operands):
         """v takes part in an operation: what its class defines for operators runs, and lazy code runs."""
@@ -378,7 +405,7 @@ class Calls:
             if isinstance(item, Inst):
                 if extra is None:
                     extra = join_all([alt(o, elems=None) for o in operands])
-                out = join(out, self.invoke_methods(item.cls, v, extra, dunder=True))
+                out = join(out, self.invoke_methods(item.cls, v, extra, only=is_operator))
             elif isinstance(item, Fn) and item.pending:
                 out = join(out, self.run_one_pending(item))
         return out
@@ -407,7 +434,14 @@ class Calls:
                        tuple(c for c in out.code if not (isinstance(c, Fn) and c.pending)))
         return out
 
-    def invoke(self, coded, extra, methods):
+    def invoke(self, coded, extra):
+        self.weak += 1
+        try:
+            return self.invoke_each(coded, extra)
+        finally:
+            self.weak -= 1
+
+    def invoke_each(self, coded, extra):
         out = None
         for v in coded:
             for item in v.code:
@@ -425,7 +459,7 @@ class Calls:
                 elif isinstance(item, Cls):
                     r = self.instantiate(item, [extra] if extra is not None else [], {}, item.node)
                 elif isinstance(item, Inst):
-                    r = self.invoke_methods(item.cls, v, extra, dunder=False)
+                    r = self.invoke_methods(item.cls, v, extra)
                 else:
                     self.untracked.add("a call of code that was not seen")
                     r = V(ANY, flags=UNTRACKED, code=(UNKNOWN,))
@@ -434,14 +468,16 @@ class Calls:
 
     _NOT_IMPLICIT = words("__init__ __new__ __init_subclass__ __class_getitem__ __set_name__ __post_init__")
 
-    def invoke_methods(self, cls, me, extra, dunder):
+    def invoke_methods(self, cls, me, extra, only=None):
+        """Methods that something unseen may call, with any arguments."""
         out = None
+        self.weak += 1
         for c in lineage(cls):
             for name, m in c.attrs.items():
-                if dunder and not (name.startswith("__") and name.endswith("__")) or name in self._NOT_IMPLICIT:
+                if name in self._NOT_IMPLICIT:
                     continue
                 for item in m.code:
-                    if isinstance(item, Fn):
+                    if isinstance(item, Fn) and (only is None or only(name, item)):
                         key = ("invoke", id(item))
                         if key in self.active:
                             continue
@@ -450,6 +486,7 @@ class Calls:
                             out = join(out, self.call_fn(item, [me], {}, None, extra))
                         finally:
                             del self.active[key]
+        self.weak -= 1
         return out
 
     # ---- user classes -------------------------------------------------------------------------
@@ -495,7 +532,7 @@ class Calls:
                 if h is not None:
                     out = join(out, self.call_value(h, [v, V(SCALAR)], {}, n))
             if found is None:
-                out = join(out, mix((v,), ANY, v.own, v.holds,
+                out = join(out, mix((v,), ANY, v.own | v.holds, v.holds,
                                     tuple(c for c in v.code if not (isinstance(c, Inst) and v.kind == INSTANCE))))
                 continue
             fns = [c for c in found.code if isinstance(c, Fn)]
@@ -508,6 +545,8 @@ class Calls:
                 plain = [d for d in fn.decorators if d not in ("staticmethod", "classmethod")]
                 if plain:
                     out = join(out, mix_onto(self.call_fn(fn, [v], {}), v))
+                    if set(plain) <= PROPERTIES:
+                        continue
                 key = ("bound", id(fn), v.own)
                 b = self.fns.get(key)
                 if b is None:
@@ -563,7 +602,7 @@ class Calls:
             if extra is not None:
                 results.append(extra)
         kind = v.kind
-        if name in TEXT_METHODS and kind in (FRAME, PANDAS, ANY) and (args or "expr" in kws):
+        if name in TEXT_METHODS and (kind in PANDAS_KINDS or kind == ANY) and (args or "expr" in kws):
             extra = self.text_names(args[0] if args else kws["expr"], n.args[0] if n.args else None, "query")
             if extra is not None:
                 results.append(extra)
@@ -586,15 +625,18 @@ class Calls:
         if mutates:
             return self.mutating_method(v, name, args, kws, results)
         self.bound_arguments(n, results)
-        if kind in (FRAME, PANDAS, LOC, ARRAY):
+        if kind in TABULAR or kind == LOC:
             return self.tabular_method(v, name, kws, results, n)
         lazy = [x for x in values if x.code] if name in CALLBACK_METHODS and name not in FRESH_METHODS else ()
         code = ()
         for x in lazy:
             code = merge_code(code, x.code)
         if name in FRESH_METHODS:
-            rk = SCALAR if name in SCALAR_METHODS and kind != ANY or name in ("strip", "lower", "upper", "item", "format") else ANY
-            return mix(results, rk, 0, v.holds if rk != SCALAR else 0, code)
+            if name in ("strip", "lower", "upper", "item", "format", "startswith", "endswith"):
+                return mix(results, SCALAR)
+            if name in NUMERIC_METHODS:
+                return mix(results, PANDAS, 0, 0, code)
+            return mix(results, ANY, 0, v.holds, code)
         if name in VIEW_METHODS or kind in (DICT, LIST, SET, TUPLE, SCALARS, GEN) and name in DICT_PURE:
             if kind == DICT and name in ("get", "values", "items"):
                 own = 0
@@ -651,7 +693,7 @@ class Calls:
                 # that calls the class's own methods.
                 if isinstance(item, Inst):
                     extra = join_all(args + list(kws.values()))
-                    out = join(out, self.invoke_methods(cls, v, extra, dunder=not cls.open and not hooked))
+                    out = join(out, self.invoke_methods(cls, v, extra, only=None if cls.open or hooked else is_operator))
                 continue
             for fn in found.code:
                 if isinstance(fn, Fn):
@@ -672,7 +714,7 @@ class Calls:
             elif out is not None and v.kind == INSTANCE and not any(c.cls.open for c in v.code if isinstance(c, Inst)):
                 pass
         if handled and out is not None:
-            return mix_onto(out, V(reads=v.reads, ctl=v.ctl, files=v.files, flags=v.flags)) if False else out
+            return mix_onto(out, v)
         if v.kind == INSTANCE:
             r = self.unknown_method(alt(v, code=tuple(c for c in v.code if not isinstance(c, Inst))), [v] + args + list(kws.values()))
             return join(out, r)
@@ -693,8 +735,8 @@ class Calls:
     def is_mutator(self, kind, name, args, n):
         if name not in MUTATORS:
             return False
-        if kind in (FRAME, PANDAS, LOC):
-            return name in PANDAS_MUTATORS
+        if kind in PANDAS_KINDS or kind == LOC:
+            return name in PANDAS_MUTATORS and kind not in (INDEX, GROUP, GROUPED_SERIES)
         if kind == ARRAY:
             return name in ARRAY_MUTATORS
         if kind in (LIST, SCALARS, DICT, SET, TUPLE):
@@ -733,7 +775,7 @@ class Calls:
                 if len(args) > 1 and not args[1].own and args[1].kind not in ROOTLESS:
                     pass
             if v.kind == FRAME and name == "pop":
-                out.kind = PANDAS
+                out.kind = SERIES
             if v.kind == SCALARS:
                 out = mix(results, SCALAR)
             return out
@@ -745,23 +787,30 @@ class Calls:
     def tabular_method(self, v, name, kws, results, n):
         kind = v.kind
         held = v.holds
-        for x in results[1:]:
-            if x.kind not in TABULAR:
-                held |= x.holds
-        if kind == FRAME and name in FRAME_TO_FRAME:
+        view = v.own & self.BUF
+        if name in ("tolist", "to_list", "unique", "to_dict"):
+            out = LIST if held or kind == FRAME else SCALARS
+            return mix(results, ARRAY if name == "unique" else DICT if name == "to_dict" and kind != FRAME else out, 0, held)
+        if name in ("item", "to_string", "to_markdown", "nunique", "idxmax", "idxmin") and kind in (SERIES, INDEX):
+            return mix(results, SCALAR)
+        if name == "groupby":
+            return mix(results, GROUP, view, held)
+        if name in ("iterrows", "items", "iteritems"):
+            out = mix(results, GEN, 0, view | held)
+            second = mix(results, SERIES, view, held) if kind == FRAME else mix(results, PANDAS, view, held)
+            out.elems = (alt(mix(results, TUPLE, 0, view | held), elems=(mix(results, SCALAR), second)),)
+            return out
+        if name == "itertuples":
+            return mix(results, GEN, 0, held)
+        if kind == ARRAY:
+            rk = ARRAY
+        elif kind == FRAME and name in FRAME_TO_FRAME or name in ("reset_index", "to_frame"):
             rk = FRAME
-        elif kind == LOC:
-            rk = PANDAS
-        elif name in ("tolist", "to_list", "to_dict", "unique"):
-            return mix(results, ARRAY if name == "unique" else LIST if held or kind == FRAME else SCALARS if name != "to_dict" else DICT,
-                       0, held)
-        elif name in ("iterrows", "itertuples", "items", "iteritems"):
-            return mix(results, ANY, v.own & self.BUF, held)
+        elif kind == SERIES and name in FRAME_TO_FRAME or kind == INDEX and name in FRESH_METHODS or \
+                name == "value_counts" or kind == GROUPED_SERIES and name in REDUCERS or kind == FRAME and name in REDUCERS:
+            rk = SERIES if kind != INDEX else INDEX
         else:
-            rk = kind if kind == ARRAY else PANDAS
-        if name in SCALAR_METHODS:
-            return mix(results, SCALAR) if name in ("item", "to_string", "to_markdown", "nunique") else \
-                mix(results, PANDAS, 0, held)
+            rk = PANDAS
         fresh = name in FRESH_METHODS and name not in VIEW_METHODS
         copy_keyword = kws.get("copy") or kws.get("deep")
         if copy_keyword is not None and not self.may_be_true(copy_keyword, n, "copy" if "copy" in kws else "deep"):
@@ -849,6 +898,10 @@ class Calls:
                     if x.kind not in (LIB, BUILTIN, PRIMITIVE):
                         out = join(out, alt(x, own=0, holds=0, code=(), kind=ANY, const=None, items=None, elems=None))
         return out
+
+
+def is_operator(name, fn):
+    return name.startswith("__") and name.endswith("__")
 
 
 def lineage(cls):

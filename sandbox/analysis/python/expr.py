@@ -9,7 +9,7 @@ from values import *
 SCALAR_ATTRIBUTES = frozenset(("shape", "size", "ndim", "empty", "dtype", "nbytes", "itemsize", "is_unique",
                                "hasnans", "is_monotonic_increasing", "is_monotonic_decreasing"))
 ACCESSORS = frozenset(("loc", "iloc", "at", "iat"))
-PANDAS_ATTRIBUTES = frozenset(("index", "columns", "dtypes", "str", "dt", "cat", "plot", "axes", "name"))
+ELEMENT_ACCESSORS = ("se:iloc", "se:iat", "se:at", "df:at", "df:iat")
 
 
 class Expressions:
@@ -46,12 +46,14 @@ class Expressions:
                     both = (left, right, extra)
             kind = arithmetic(left, right, node.op)
             out = mix(both, kind, 0, 0, merge_code(left.code, right.code) if left.code or right.code else ())
-            if kind != SCALAR and kind not in TABULAR:
+            if kind != SCALAR and kind not in TABULAR and (type(node.op) in SHARING or left.code or right.code):
                 out.holds = left.holds | right.holds | (left.own | right.own) & self.BUF if kind in (LIST, ANY) else \
                     left.holds | right.holds
-                if kind == ANY:
-                    # Operators make new objects; an unknown one may keep its operands.
-                    out.holds = self.reach(left) | self.reach(right) if left.code or right.code else left.holds | right.holds
+                if kind == ANY and (left.code or right.code):
+                    # A user class decides what its operators give back.
+                    out.holds = self.reach(left) | self.reach(right)
+                    if len(both) == 3 and INSTANCE in (left.kind, right.kind):
+                        out = mix(both, ANY, extra.own, extra.holds, extra.code)
             op = type(node.op)
             if left.const is not None and (right.const is not None) and op in (ast.Add, ast.Div):
                 if left.kind == PATH or right.kind == PATH:
@@ -107,8 +109,8 @@ class Expressions:
             kinds = {v.kind for v in values}
             if FRAME in kinds:
                 kind = FRAME
-            elif PANDAS in kinds:
-                kind = PANDAS
+            elif kinds & PANDAS_KINDS:
+                kind = SERIES if SERIES in kinds else PANDAS
             elif ARRAY in kinds:
                 kind = ARRAY
             elif not kinds <= {SCALAR, LIB, LIST, DICT, SET, TUPLE, SCALARS}:
@@ -286,9 +288,13 @@ class Expressions:
             return mix((v,), SCALAR)
         if name in SCALAR_ATTRIBUTES and kind in TABULAR:
             return mix((v,), SCALAR)
-        if name in ACCESSORS and kind in (FRAME, PANDAS, ANY):
-            return mix((v,), LOC if kind != ANY else ANY, v.own, v.holds, v.code)
-        if kind == FRAME or kind == PANDAS:
+        if name in ACCESSORS and (kind in PANDAS_KINDS or kind == ANY):
+            return alt(mix((v,), LOC if kind != ANY else ANY, v.own, v.holds, v.code), lib=kind + ":" + name)
+        if kind in PANDAS_KINDS:
+            if name in ("index", "columns"):
+                return mix((v,), INDEX, v.own & self.BUF, v.holds)
+            if name in ("str", "dt", "cat") and kind in (SERIES, INDEX):
+                return mix((v,), kind, v.own & self.BUF, v.holds)
             if name == "values" or name == "array":
                 return mix((v,), ARRAY, v.own & self.BUF, v.holds)
             if name == "T":
@@ -296,8 +302,10 @@ class Expressions:
             return mix((v,), PANDAS, v.own & self.BUF if v.own else 0, v.holds, v.code)
         if kind == ARRAY:
             return mix((v,), ARRAY, v.own & self.BUF, v.holds)
-        # The attribute may be a bound method: it keeps its object.
-        return mix((v,), ANY, v.own, v.holds, v.code)
+        if kind == OBJECT:
+            return mix((v,), OBJECT, v.own, v.holds, v.code)
+        # The attribute may be anything that the object holds, or a bound method, which keeps its object.
+        return mix((v,), ANY, v.own | v.holds, v.holds, v.code)
 
     def e_subscript(self, n):
         v = self.ev(n.value)
@@ -324,39 +332,62 @@ class Expressions:
             out.const = v.items
             return out
         picks = self.picks(n.slice, key)
-        if kind == FRAME:
-            if type(n.slice) is ast.Constant and type(n.slice.value) is str or key.kind == SCALAR:
-                if sliced:
-                    return mix(both, FRAME, v.own & self.BUF, v.holds, v.code)
-                return mix(both, PANDAS, v.own & self.BUF, v.holds, v.code)
-            if picks:
-                return mix(both, FRAME, 0, v.holds, v.code)
-            return mix(both, PANDAS, v.own & self.BUF, v.holds, v.code)
-        if kind == PANDAS or kind == ARRAY:
-            if picks:
-                return mix(both, kind, 0, v.holds, v.code)
-            return mix(both, kind if sliced or kind == ARRAY else ANY if kind == ARRAY else PANDAS, v.own & self.BUF, v.holds, v.code)
+        if kind in TABULAR:
+            return self.item_of_table(v, key, n, both, sliced, picks)
         if kind == LOC:
-            parts = n.slice.elts if type(n.slice) is ast.Tuple else [n.slice]
-            if any(self.picks(p, None) for p in parts) or picks:
-                return mix(both, PANDAS, 0, v.holds, v.code)
-            return mix(both, PANDAS, v.own & self.BUF, v.holds, v.code)
+            return self.item_of_accessor(v, n, both, sliced, picks)
         out = self.iterate(v, id(n))
         out = mix_onto(out, key)
         if sliced:
             out = alt(out, holds=out.holds | v.holds, kind=ANY, const=None)
         return out
 
+    def item_of_table(self, v, key, n, both, sliced, picks):
+        kind = v.kind
+        if kind == FRAME:
+            named = type(n.slice) is ast.Constant and type(n.slice.value) is str or key.const is not None
+            kind = FRAME if sliced or picks else SERIES if named else PANDAS
+        elif kind == INDEX:
+            if not sliced and not picks:
+                return mix(both, SCALAR)
+        elif kind == SERIES and not sliced and not picks:
+            kind = PANDAS
+        elif kind == GROUP and type(n.slice) is ast.Constant:
+            kind = GROUPED_SERIES
+        if picks and kind not in (GROUP, GROUPED_SERIES):
+            return mix(both, kind, 0, v.holds, v.code)
+        return mix(both, kind, v.own & self.BUF, v.holds, v.code)
+
+    def item_of_accessor(self, v, n, both, sliced, picks):
+        parts = n.slice.elts if type(n.slice) is ast.Tuple else [n.slice]
+        if v.lib in ELEMENT_ACCESSORS and not sliced and not picks or v.lib == "df:iloc" and len(parts) == 2 and \
+                all(type(p) is ast.Constant for p in parts):
+            # One element: what it shares is what the table's cells hold.
+            return mix(both, ANY, v.holds, v.holds, v.code)
+        kind = PANDAS
+        if v.lib is not None and v.lib.startswith("df:"):
+            last = parts[-1]
+            wide = len(parts) == 1 or type(last) in (ast.List, ast.Slice)
+            if (picks or any(self.picks(p, None) for p in parts[:1]) or type(parts[0]) is ast.Slice) and wide:
+                kind = FRAME
+            elif len(parts) == 2 and type(last) is ast.Constant and type(last.value) is str:
+                kind = SERIES if picks or self.picks(parts[0], None) or type(parts[0]) is ast.Slice else PANDAS
+        elif v.lib is not None and v.lib.startswith("se:") and (picks or sliced):
+            kind = SERIES
+        if picks or any(self.picks(p, None) for p in parts):
+            return mix(both, kind, 0, v.holds, v.code)
+        return mix(both, kind, v.own & self.BUF, v.holds, v.code)
+
     def picks(self, node, key):
         """Whether an index selects by mask or by list, which copies."""
         t = type(node)
         if t is ast.List:
             return True
-        if key is not None and key.kind in (PANDAS, FRAME, ARRAY, LIST, SCALARS):
+        if key is not None and (key.kind in TABULAR or key.kind in (LIST, SCALARS)):
             return True
         if t is ast.Name:
             k = self.load(node.id).kind
-            return k in (PANDAS, FRAME, ARRAY, LIST, SCALARS)
+            return k in TABULAR or k in (LIST, SCALARS)
         if t is ast.Compare or t is ast.UnaryOp and type(node.op) is ast.Invert:
             v = self.ev(node.left if t is ast.Compare else node.operand)
             return v.kind in TABULAR
@@ -381,8 +412,14 @@ class Expressions:
             out = mix((v,), SCALAR)
             out.const = v.items
             return out
-        if kind == FRAME:
+        if kind == FRAME or kind == INDEX:
             return mix((v,), SCALAR)
+        if kind == SERIES:
+            return mix((v,), ANY, v.holds, v.holds, v.code)
+        if kind == GROUP or kind == GROUPED_SERIES:
+            out = mix((v,), TUPLE, 0, v.own & self.BUF | v.holds)
+            out.elems = (mix((v,), SCALAR), mix((v,), PANDAS, v.own & self.BUF, v.holds))
+            return out
         if v.elems:
             out = join_all(v.elems)
             return mix_onto(out, V(ctl=v.ctl, reads=v.reads, files=v.files, flags=v.flags))
@@ -398,7 +435,7 @@ class Expressions:
             own = self.root(site)
         own = own & self.BUF | v.holds if kind not in (LIST, TUPLE, SET, DICT, GEN) else \
             v.holds | v.own & self.BUF
-        return mix((v,), kind if kind in (PANDAS, ARRAY) else ANY, own, v.holds, v.code)
+        return mix((v,), kind if kind in (PANDAS, ARRAY, OBJECT) else ANY, own, v.holds, v.code)
 
     # ---- comprehensions -------------------------------------------------------------------------
 
@@ -472,20 +509,26 @@ class Expressions:
         return alt(out, code=merge_code(out.code, (fn,)), holds=out.holds | self.reach(first))
 
 
+# Operators by which lists, sets and dicts make containers that share their operands' elements.
+SHARING = (ast.Add, ast.Mult, ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
+
+
 def arithmetic(a, b, op):
     x, y = a.kind, b.kind
     if x == SCALAR and y == SCALAR:
         return SCALAR
     if x == FRAME or y == FRAME:
         return FRAME
-    if x == PANDAS or y == PANDAS:
-        return PANDAS
+    if x in PANDAS_KINDS or y in PANDAS_KINDS:
+        return SERIES if SERIES in (x, y) and (x in (SERIES, SCALAR, LIB) or y in (SERIES, SCALAR, LIB)) else PANDAS
     if x == ARRAY or y == ARRAY:
         return ARRAY
     if x in (LIST, SCALARS) and y in (LIST, SCALARS):
         return SCALARS if x == y == SCALARS else LIST
     if x in (LIST, SCALARS, TUPLE, SET, DICT):
         return LIST if x == SCALARS and y != SCALAR else x
+    if type(op) in (ast.Div, ast.Pow, ast.FloorDiv, ast.Mod, ast.MatMult) and not (a.code or b.code) and PATH not in (x, y):
+        return PANDAS if SCALAR not in (x, y) or ANY in (x, y) else SCALAR
     if x == LIB and y in (SCALAR, LIB) or y == LIB and x == SCALAR:
         return SCALAR
     return ANY

@@ -30,7 +30,7 @@ def path_argument(args, kws, position=0):
 
 def is_stream(v):
     """Not a path: an open file, a buffer or a value that was read already."""
-    return v.kind in (FILE, OBJECT, FRAME, PANDAS, ARRAY, DICT, GEN, INSTANCE, FUNCTION) and v.kind != PATH
+    return v.kind in (FILE, OBJECT, DICT, GEN, INSTANCE, FUNCTION) or v.kind in TABULAR and v.kind != PANDAS
 
 
 def read(m, v, result):
@@ -125,7 +125,9 @@ def library(m, path, args, kws, values):
             (last.startswith("read_") or last.startswith("scan_")):
         out = mix(values, ANY)
         target = path_argument(args, kws)
-        if target is None and values:
+        if last.startswith("read_sql"):
+            target = args[1] if len(args) > 1 else kws.get("con")
+        elif target is None and values:
             target = values[0]
         for v in values:
             if v.kind == FILE or v.kind == OBJECT:

@@ -81,7 +81,10 @@ class Machine:
         self.fns, self.classes, self.frames = {}, {}, {}
         self.active = {}
         self.depth = 0
-        self.weak = 0
+        # weak: code runs perhaps never; branch, early, guarded: the same inside a function, because of
+        # a branch, a return before, or an exception that a caller catches.
+        self.weak = self.branch = self.guarded = 0
+        self.early = False
         self.steps = 0
         self.pcr = self.pcc = self.pcf = self.pcg = 0
         self.tries = []
@@ -232,7 +235,7 @@ class Machine:
                 return V(BUILTIN, lib="builtins." + name)
             # Bound by something the pass could not see, or not at all.
             v = self.base[name] = V(ANY, self.root(("name", name)), 0, (UNKNOWN,))
-        if v.kind in (LIB, BUILTIN, PRIMITIVE) and not v.own:
+        if v.kind in LIBRARY and not v.own:
             return v
         return alt(v, reads=self.bit(name))
 
@@ -252,15 +255,18 @@ class Machine:
         self.pcc |= v.reads | v.ctl
         self.ctl |= v.reads | v.ctl
 
-    def bind(self, name, v, site, walrus=False):
+    def bind(self, name, v, site, walrus=False, imported=False):
         f = self.frame
+        if v.kind in LIBRARY and not imported and not v.own:
+            # A library's value under a name of the cell's own is a variable, unlike an import.
+            v = alt(v, own=self.root(site))
         if walrus:
             while f.kind == "comp":
                 f = f.parent
         v = self.stamp(self.owned(v, site))
         if f.kind == "mod" or name in f.globals:
             self.sink(v)
-            self.bind_module(name, v, bool(self.weak))
+            self.bind_module(name, v, self.weak or self.branch or self.early or self.guarded)
             return
         if name in f.nonlocals:
             self.bind_nonlocal(f, name, v)
@@ -375,7 +381,10 @@ class Machine:
             if f.env is None:
                 return
             self.steps += 1
+            inner = f.kind == "fn" and type(s) in COMPOUND
+            self.branch += inner
             STATEMENTS[type(s)](self, s)
+            self.branch -= inner
             if self.tries and f.env is not None:
                 for entry in self.tries:
                     if entry[0] is f:
@@ -468,18 +477,16 @@ class Machine:
         elif base.kind == PRIMITIVE:
             self.taints.add("attribute_store:" + base.lib)
         mask = None
-        if base.kind in (FRAME, PANDAS) and base.own & self.OBJ:
+        if base.kind in PANDAS_KINDS and base.own & self.OBJ:
             mask = base.own & self.OBJ
-        self.set_attr_hook(base, v)
+        self.set_attr_hook(base, t.attr, v)
         self.store(base, v, mask)
 
-    def set_attr_hook(self, base, v):
+    def set_attr_hook(self, base, name, v):
         """A user class may define __setattr__ or a property setter."""
-        if base.code:
-            for item in base.code:
-                if isinstance(item, Inst):
-                    self.touch(base, (base, v))
-                    break
+        for item in base.code:
+            if isinstance(item, Inst):
+                self.invoke_methods(item.cls, base, v, only=lambda key, fn: key == "__setattr__" or fn.decorators and key == name)
 
     def store_item(self, t, v):
         base = self.ev(t.value)
@@ -516,7 +523,7 @@ class Machine:
             if f.kind == "mod" or name in f.globals:
                 if name not in self.base and name not in (self.module.env or {}):
                     self.load(name)
-                if self.weak:
+                if self.weak or self.branch or self.early or self.guarded:
                     return
                 self.module.env[name] = DELETED
                 self.module.must.add(name)
@@ -545,7 +552,7 @@ class Machine:
     def s_import(self, s):
         for a in s.names:
             name = a.asname or a.name.split(".")[0]
-            self.bind(name, V(LIB, lib=a.name if a.asname else name), id(a))
+            self.bind(name, V(LIB, lib=a.name if a.asname else name), id(a), imported=True)
 
     def s_import_from(self, s):
         module = "." * s.level + (s.module or "")
@@ -558,7 +565,7 @@ class Machine:
                 v = V(BUILTIN, lib=path)
             else:
                 v = V(LIB, lib=path)
-            self.bind(a.asname or a.name, v, id(a))
+            self.bind(a.asname or a.name, v, id(a), imported=True)
 
     def s_global(self, s):
         pass
@@ -569,6 +576,7 @@ class Machine:
         v = self.stamp(v)
         if f.kind == "fn":
             f.ret = join(f.ret, v)
+            self.early = self.early or self.branch > 0
         self.leave()
 
     def s_raise(self, s):
@@ -874,7 +882,8 @@ class Machine:
         self.bind(s.name, v, id(s))
 
     def decorate(self, d, v, node):
-        if d.kind == LIB or d.kind == BUILTIN:
+        if d.kind == LIB or d.kind == BUILTIN or \
+                type(node) is ast.Call and not d.code and self.ev(node.func).kind == LIB:
             return mix((v, d), v.kind, v.own, v.holds, v.code)
         out = self.call_value(d, [v], {}, node)
         if not out.code:
@@ -957,7 +966,9 @@ STATEMENTS = {
     ast.With: Machine.s_with, ast.AsyncWith: Machine.s_with, ast.Try: Machine.s_try, ast.Match: Machine.s_match,
     ast.FunctionDef: Machine.s_function, ast.AsyncFunctionDef: Machine.s_function, ast.ClassDef: Machine.s_class,
 }
+COMPOUND = {ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match}
 if hasattr(ast, "TryStar"):
+    COMPOUND.add(ast.TryStar)
     STATEMENTS[ast.TryStar] = Machine.s_try
 if hasattr(ast, "TypeAlias"):
     STATEMENTS[ast.TypeAlias] = Machine.s_type_alias

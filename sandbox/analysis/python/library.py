@@ -16,7 +16,7 @@ class Library:
         root = path.split(".", 1)[0]
         results = values
         coded = [v for v in values if v.code]
-        if coded:
+        if coded and last != "partial":
             extra = self.callbacks(coded, values)
             if extra is not None:
                 results = values + [extra]
@@ -231,7 +231,7 @@ class Library:
                 if v.kind in (DICT, LIST) and last in ("DataFrame", "Series"):
                     # Columns given as arrays may be kept without a copy.
                     holds |= v.own & self.BUF
-            kind = FRAME if last in ("DataFrame", "from_dict", "from_records") else PANDAS
+            kind = FRAME if last in ("DataFrame", "from_dict", "from_records") else INDEX if last == "Index" else SERIES
             return mix(results, kind, own, holds, code)
         kind = FRAME if last in PANDAS_FRAME_FUNCTIONS else PANDAS
         if last == "concat":
@@ -271,9 +271,7 @@ class Library:
                                            "rand", "normal", "uniform", "choice", "permutation", "logspace")):
             return mix(results, SCALAR)
         kind = ARRAY
-        if any(v.kind == PANDAS for v in results):
-            kind = PANDAS
-        if any(v.kind == FRAME for v in results):
+        if any(v.kind in PANDAS_KINDS for v in results):
             kind = PANDAS
         return mix(results, kind, 0, holds, code)
 
@@ -347,13 +345,13 @@ class Library:
         for v in results:
             if v.kind == FUNCTION:
                 continue
-            holds |= v.holds | v.own & self.BUF if v.kind not in (FRAME, SCALARS) else 0
+            holds |= v.holds | (v.own & self.BUF if v.kind not in (FRAME, SCALARS, INDEX, SERIES) else 0)
             code = merge_code(code, v.code)
         if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "enumerate", "zip", "map", "filter"):
             kind = {"list": LIST, "sorted": LIST, "tuple": TUPLE, "set": SET, "frozenset": SET}.get(name, GEN)
             if name == "list" and not args:
                 return V(LIST)
-            scalars = first.kind in (SCALARS, FRAME) or first.kind == SCALAR
+            scalars = first.kind in (SCALARS, FRAME, INDEX) or first.kind == SERIES and not first.holds or first.kind == SCALAR
             if name in ("list", "sorted", "tuple", "set", "reversed") and scalars:
                 kind = SCALARS if kind == LIST else kind
                 items = first.items
@@ -441,7 +439,8 @@ class Library:
         if first.kind == LIB:
             self.taints.add("attribute_store:module")
         if len(args) > 2:
-            self.set_attr_hook(first, args[2])
+            for attr in names or ("",):
+                self.set_attr_hook(first, attr, args[2])
             self.store(first, mix_onto(args[2], key))
         else:
             self.mutate(first.own, *results)

@@ -77,3 +77,11 @@ def scope_of(node):
     out.locals = frozenset(bound - globals_ - nonlocals)
     node._scope = out
     return out
+
+
+def free_names(node):
+    """All names that occur in a function: a superset of what it captures."""
+    known = getattr(node, "_free", None)
+    if known is None:
+        known = node._free = {n.id for n in ast.walk(node) if type(n) is ast.Name}
+    return known

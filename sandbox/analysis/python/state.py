@@ -7,6 +7,7 @@ import ast
 import hashlib
 import json
 
+from scope import free_names
 from values import *
 
 _trees = {}
@@ -37,7 +38,7 @@ class Coder:
         self.module = module          # the module frame: the closure of top-level functions
         self.known = set(k for k in raw if k.startswith("$f:"))
         self.new = {}
-        self.source = None            # lines of the current cell, for functions defined in it
+        self.closures = {}            # closures with a root are one object for all that share them
 
     # ---- out ----------------------------------------------------------------------------------
 
@@ -80,6 +81,8 @@ class Coder:
                 return None
             if env:
                 out["e"] = env
+                if c.closure.root:
+                    out["r"] = bits(c.closure.root)
             if c.cls is not None and depth < 6:
                 out["b"] = [self.encode_code(b, depth + 1) for b in c.cls.bases]
                 out["z"] = 1 if c.cls.open else 0
@@ -155,10 +158,7 @@ class Coder:
                 return UNKNOWN
             closure = self.module
             if "e" in c:
-                closure = Frame("fn", self.module)
-                closure.seen = {n: self.decode(v) for n, v in c["e"].items()}
-                closure.env = None
-                closure.locals = frozenset(closure.seen)
+                closure = self.closure(c)
             fn = Fn(node, closure)
             fn.defaults = {n: self.decode(v) for n, v in c.get("d", {}).items()}
             if "x" in c:
@@ -182,6 +182,19 @@ class Coder:
             return Bound(fn, self.decode(c["v"])) if isinstance(fn, Fn) else UNKNOWN
         return UNKNOWN
 
+    def closure(self, c):
+        root = mask(c.get("r", ()))
+        frame = self.closures.get(root) if root else None
+        if frame is None:
+            frame = Frame("fn", self.module)
+            frame.root, frame.env = root, None
+            if root:
+                self.closures[root] = frame
+        for name, v in c["e"].items():
+            frame.seen[name] = join(frame.seen.get(name), self.decode(v))
+        frame.locals = frozenset(frame.seen)
+        return frame
+
     def tree(self, key):
         node = _trees.get(key)
         if node is None:
@@ -201,9 +214,3 @@ class Coder:
             _trees[key] = node
         return node
 
-
-def free_names(node):
-    known = getattr(node, "_free", None)
-    if known is None:
-        known = node._free = {n.id for n in ast.walk(node) if type(n) is ast.Name}
-    return known

@@ -160,6 +160,11 @@ FRESH_METHODS = words("""
     simple_fit random rand randn randint uniform normal integers permutation binomial poisson exponential
     choice standard_normal cumsum_ nanmean ngroups zscore to_html_str __len__ __str__ __repr__
     __contains__ __eq__ total elements""")
+# Of these, the ones whose result is numbers or text only.
+NUMERIC_METHODS = words("""mean median std var count quantile skew kurt kurtosis sem mad cumprod nunique isna isnull
+    notna notnull rank corr cov round abs strftime total_seconds isoformat strip lower upper startswith endswith
+    find rfind encode decode argmax argmin argsort searchsorted item any all score predict predict_proba
+    pct_change size value_counts describe format zfill isdigit hexdigest timestamp weekday corrwith""")
 # Pure methods whose result may be the receiver or a part of it.
 VIEW_METHODS = words("""get items keys values iterrows itertuples head tail groupby rolling expanding resample
     ewm reshape ravel view squeeze swapaxes transpose to_numpy to_frame flatten xs take get_group pipe filter

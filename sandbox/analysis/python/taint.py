@@ -8,7 +8,7 @@ uses none of them. What is found is a mark, not a defence.
 import ast
 import re
 
-from tables import PROTECTED, words
+from tables import PRIMITIVES, PROTECTED, words
 
 DENIED_MODULES = words("ctypes _ctypes cffi gc inspect socket _socket unittest.mock mock code codeop bdb pdb "
                        "_thread forbiddenfruit mmap ptrace _posixsubprocess frame_eval")
@@ -33,9 +33,14 @@ DENIED_PATHS = {
 ALLOWED_STORES = ("pandas.options", "matplotlib.rcParams", "matplotlib.pyplot.rcParams", "pandas.plotting",
                   "numpy.random.seed", "plotly.io.templates.default", "plotly.io.renderers.default",
                   "seaborn.", "tqdm.")
-_TEXT = re.compile(r"__(globals|code|closure|builtins|subclasses|mro|bases|self|func)__|_verigraph|^/proc(/|$)|^/dev/fd")
+_TEXT = re.compile(r"__(globals|code|closure|builtins|subclasses|mro)__|_verigraph|^/proc(/|$)|^/dev/fd")
 _DYNAMIC_CODE = words("exec eval compile")
 _ATTRIBUTE_FUNCTIONS = words("getattr setattr delattr hasattr attrgetter methodcaller")
+_PATH_FUNCTIONS = words("import_module __import__ open")
+# Fields that hold no expression or statement.
+_LEAVES = words("ctx op ops id attr arg name names module level conversion kind type_comment type_ignores n s rest cls_name asname")
+_PLAIN = (str, int, bool)
+_CHILDREN = {}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -46,6 +51,7 @@ class Scan:
         self.lib = lib
         self.imports = {}
         self.found = set()
+        self.calls = []          # syntactic calls of primitives
 
     def scan(self, node, scoped=False):
         # (node, inside a function): a binding there is local, unless declared global.
@@ -69,11 +75,16 @@ class Scan:
                 body = n.body if isinstance(n.body, list) else [n.body]
                 stack += [(c, True) for c in body]
             else:
-                for name in n._fields:
-                    value = getattr(n, name, None)
+                fields = _CHILDREN.get(t)
+                if fields is None:
+                    fields = _CHILDREN[t] = tuple(f for f in t._fields if f not in _LEAVES)
+                for name in fields:
+                    value = getattr(n, name)
                     if type(value) is list:
-                        stack += [(c, local) for c in reversed(value) if isinstance(c, ast.AST)]
-                    elif isinstance(value, ast.AST):
+                        for c in reversed(value):
+                            if c is not None and type(c) is not str:
+                                stack.append((c, local))
+                    elif value is not None and type(value) not in _PLAIN:
                         stack.append((value, local))
         return self.found
 
@@ -197,6 +208,8 @@ class Scan:
         first = n.args[0] if n.args else None
         literal = first.value if type(first) is ast.Constant else None
         name = f.id if type(f) is ast.Name else None
+        if name in PRIMITIVES:
+            self.calls.append(n)
         if name in _DYNAMIC_CODE:
             f._called = True
             if not isinstance(literal, (str, bytes)):
@@ -214,7 +227,7 @@ class Scan:
             self.store(first, attribute)
             if type(f) is ast.Attribute and self.path(f.value):
                 self.store(f.value, attribute)
-        path = self.path(f)
+        path = self.path(f) if type(f) is ast.Attribute and f.attr in _PATH_FUNCTIONS or name == "open" else None
         if name == "__import__" or path in ("importlib.import_module", "importlib.__import__"):
             if type(literal) is str:
                 self.module(literal)

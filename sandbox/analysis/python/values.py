@@ -18,8 +18,12 @@ LIST, SCALARS, DICT, SET, TUPLE, GEN = "list", "ls", "dict", "set", "tuple", "ge
 LIB, BUILTIN, PRIMITIVE, FUNCTION, CLASS, INSTANCE = "lib", "bi", "prim", "fn", "cls", "inst"
 OBJECT, FILE, PATH, SEPARATE, SUPER = "obj", "file", "path", "sep", "super"
 
+LIBRARY = frozenset((LIB, BUILTIN, PRIMITIVE))
 ROOTLESS = frozenset((SCALAR, LIB, BUILTIN, PRIMITIVE))
-TABULAR = frozenset((FRAME, PANDAS, ARRAY))
+SERIES, INDEX, GROUP, GROUPED_SERIES = "se", "ix", "gb", "gs"
+# PANDAS is any of the others; a scalar that a reduction gives may hide behind it.
+PANDAS_KINDS = frozenset((FRAME, PANDAS, SERIES, INDEX, GROUP, GROUPED_SERIES))
+TABULAR = PANDAS_KINDS | {ARRAY}
 
 # Where more would be kept, the value becomes unknown instead.
 MAX_CONSTANTS, MAX_CODE, MAX_ELEMENTS = 24, 12, 64
@@ -100,7 +104,7 @@ def join_kind(a, b):
         return LIB
     if a in (LIST, SCALARS) and b in (LIST, SCALARS):
         return LIST
-    if a in (FRAME, PANDAS) and b in (FRAME, PANDAS):
+    if a in PANDAS_KINDS and b in PANDAS_KINDS:
         return PANDAS
     return ANY
 
