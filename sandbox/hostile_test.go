@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -296,6 +298,36 @@ func TestClaimsCannotBeMadeAfterTheirCell(t *testing.T) {
 	res := runWith(t, sess, "go.set(); t.join(); errors", g)
 	require.Equal(t, "['RuntimeError']\n", res.Output)
 	require.Empty(t, g.binds)
+}
+
+func TestSessionsDieWithTheirSupervisor(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), supervisorEnv+"=1")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var pid int
+	_, err = fmt.Fscan(out, &pid)
+	require.NoError(t, err)
+	require.True(t, exists(pid))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	require.Eventually(t, func() bool { return !exists(pid) }, 20*time.Second, 5*time.Millisecond)
+}
+
+func TestAKillThatIsNotOursIsTheKernelsForMemory(t *testing.T) {
+	t.Parallel()
+	sess := start(t, box(t), nil)
+	g := &graph{onReport: func(evidence.Report) {
+		_ = syscall.Kill(sess.(*session).proc.pid, syscall.SIGKILL)
+	}}
+	res := runWith(t, sess, "print('before')\nwhile True: pass", g)
+	require.Equal(t, trajectory.CellMemory, res.Status)
+	require.True(t, res.NamespaceLost)
+	require.Equal(t, "before\n", res.Output)
 }
 
 func TestCancellationKillsTheCellAndReturnsTheContextsError(t *testing.T) {

@@ -19,6 +19,9 @@ var python = filepath.Join("..", ".venv", "sandbox", "bin", "python")
 
 func TestMain(m *testing.M) {
 	MaybeInit()
+	if os.Getenv(supervisorEnv) != "" {
+		superviseForEver()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	if err := CheckPython(ctx, python); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests need the session environment: run `make python`:", err)
@@ -39,6 +42,25 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// supervisorEnv makes the test binary a supervisor with one busy session, for a test to kill.
+const supervisorEnv = "SANDBOX_TEST_SUPERVISOR"
+
+func superviseForEver() {
+	s, err := New(testConfig())
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	sess, err := s.Start(context.Background(), Spec{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	g := &graph{onReport: func(evidence.Report) { fmt.Println(sess.(*session).proc.pid) }}
+	_, _ = sess.Run(context.Background(), "x = 1\nwhile True: pass", g)
+	os.Exit(1)
 }
 
 var (
