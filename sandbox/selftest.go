@@ -97,6 +97,10 @@ func judge(tier Tier, output string) error {
 func (s *Sandbox) selfTestCell(secret string) string {
 	l := s.cfg.Limits
 	exe, _ := os.Executable()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/home"
+	}
 	var names []string
 	for _, v := range environment("", true) {
 		name, _, _ := strings.Cut(v, "=")
@@ -111,8 +115,8 @@ func (s *Sandbox) selfTestCell(secret string) string {
 		b, _ := json.Marshal(v) // strings, numbers and lists of them: also Python literals
 		return string(b)
 	}
-	return fmt.Sprintf("HOST_FILE = %s\nHOST_DIR = %s\nENVIRONMENT = %s\nLIMITS = %s\n%s",
-		quote(secret), quote(filepath.Dir(exe)), quote(names), quote(limits), selftestSource)
+	return fmt.Sprintf("HOST_FILE = %s\nHOST_DIR = %s\nHOST_HOME = %s\nENVIRONMENT = %s\nLIMITS = %s\n%s",
+		quote(secret), quote(filepath.Dir(exe)), quote(home), quote(names), quote(limits), selftestSource)
 }
 
 // silent is a Host that has no graph.
