@@ -116,7 +116,7 @@ func (s *Sandbox) selfTestCell(secret string) string {
 		return string(b)
 	}
 	return fmt.Sprintf("HOST_FILE = %s\nHOST_DIR = %s\nHOST_HOME = %s\nENVIRONMENT = %s\nLIMITS = %s\n%s",
-		quote(secret), quote(filepath.Dir(exe)), quote(home), quote(names), quote(limits), selftestSource)
+		quote(secret), quote(filepath.Dir(exe)), quote(filepath.Join(home, ".ssh")), quote(names), quote(limits), selftestSource)
 }
 
 // silent is a Host that has no graph.
