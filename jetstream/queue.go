@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/verigraph/verigraph/lease"
 )
 
 // Queue is a work-queue stream of values. Publish and Receive are safe for concurrent use.
@@ -109,7 +111,7 @@ func (q *Queue[T]) open(ctx context.Context, got jetstream.Msg) (*Message[T], er
 // unreadable gives a message back (its part may not be there yet) until its deliveries are used up.
 func (q *Queue[T]) unreadable(ctx context.Context, got jetstream.Msg, deliveries int, cause error) error {
 	if deliveries < q.bus.cfg.MaxDeliver {
-		return got.NakWithDelay(RetryDelay(deliveries))
+		return got.NakWithDelay(lease.RetryDelay(deliveries))
 	}
 	tokens := strings.SplitN(got.Subject(), ".", 4)
 	aside := AsideRecord{Dispatch: tokens[3], Stage: q.stream, Reason: cause.Error(), Deliveries: deliveries}
@@ -125,11 +127,6 @@ type AsideRecord struct {
 	Stage      string `json:"stage"`
 	Reason     string `json:"reason"`
 	Deliveries int    `json:"deliveries"`
-}
-
-// RetryDelay grows with the number of deliveries: 1s, 2s, 4s, ... up to a minute.
-func RetryDelay(deliveries int) time.Duration {
-	return min(time.Second<<min(max(deliveries-1, 0), 6), time.Minute)
 }
 
 // Message is a held value. One of Ack, Nak must be called, once.

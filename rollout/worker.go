@@ -4,32 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// Lease is one group that this worker holds. Exactly one of Finish, Retry and SetAside ends it.
-type Lease interface {
-	Dispatch() task.Dispatch
-	// Deliveries counts how often the group was handed out, this time included.
-	Deliveries() int
-	// Finish stores the finished group durably and ends the lease.
-	Finish(ctx context.Context, g trajectory.Group) error
-	// Retry gives the group back; it is handed out again after the delay.
-	Retry(after time.Duration) error
-	// SetAside stores the group where a person can look at it.
-	SetAside(ctx context.Context, reason string) error
-}
-
-// Source hands out groups. Receive blocks and is safe for concurrent use.
-type Source interface {
-	Receive(ctx context.Context) (Lease, error)
-}
+// Source hands out groups.
+type Source = lease.Source[task.Dispatch, trajectory.Group]
 
 // Files brings a prompt's data files to this host, by content hash.
 type Files interface {
@@ -37,8 +21,6 @@ type Files interface {
 }
 
 // Worker takes groups and runs them, Groups at a time.
-//
-// Invariant: every lease ends in Finish, Retry or SetAside, also when ctx ends in the middle.
 type Worker struct {
 	Source Source
 	Files  Files
@@ -51,51 +33,14 @@ type Worker struct {
 
 // Run works until ctx ends; it returns nil then, after every held group was given back.
 func (w *Worker) Run(ctx context.Context) error {
-	var slots errgroup.Group
-	for range w.Groups {
-		slots.Go(func() error { return w.slot(ctx) })
+	loop := lease.Loop[task.Dispatch, trajectory.Group]{
+		Source: w.Source, Slots: w.Groups, MaxDeliver: w.MaxDeliver, Work: w.runGroup, Log: w.Log,
+		Fields: func(d task.Dispatch) []zap.Field {
+			return []zap.Field{zap.String("run", d.Run), zap.String("dispatch", d.ID)}
+		},
 	}
-	return slots.Wait()
-}
-
-func (w *Worker) slot(ctx context.Context) error {
-	for {
-		lease, err := w.Source.Receive(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("worker: %w", err)
-		}
-		if err := w.work(ctx, lease); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *Worker) work(ctx context.Context, lease Lease) error {
-	d := lease.Dispatch()
-	log := w.Log.With(zap.String("run", d.Run), zap.String("dispatch", d.ID))
-	group, err := w.runGroup(ctx, d)
-	// The lease is ended even when ctx is over: what was accepted is finished or handed back.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	switch {
-	case err == nil:
-		err = lease.Finish(end, group)
-	case ctx.Err() != nil:
-		log.Info("group handed back")
-		err = lease.Retry(0)
-	case lease.Deliveries() >= w.MaxDeliver:
-		log.Error("group set aside", zap.Error(err), zap.Int("deliveries", lease.Deliveries()))
-		err = lease.SetAside(end, err.Error())
-	default:
-		log.Warn("group will be tried again", zap.Error(err), zap.Int("deliveries", lease.Deliveries()))
-		err = lease.Retry(retryDelay(lease.Deliveries()))
-	}
-	if err != nil && ctx.Err() == nil {
-		// The broker redelivers a lease that was not ended; the group is not lost.
-		log.Error("lease not ended", zap.Error(err))
+	if err := loop.Run(ctx); err != nil {
+		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
 }
@@ -123,8 +68,4 @@ func (w *Worker) runGroup(ctx context.Context, d task.Dispatch) (trajectory.Grou
 	}
 	first := group.Trajectories[0]
 	return group, fmt.Errorf("%w: %s: %s", errAllLost, first.Termination, first.Error)
-}
-
-func retryDelay(deliveries int) time.Duration {
-	return min(time.Second<<min(max(deliveries-1, 0), 6), time.Minute)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
@@ -23,8 +24,8 @@ type fakeLease struct {
 	group      trajectory.Group
 }
 
-func (l *fakeLease) Dispatch() task.Dispatch { return l.d }
-func (l *fakeLease) Deliveries() int         { return l.deliveries }
+func (l *fakeLease) Value() task.Dispatch { return l.d }
+func (l *fakeLease) Deliveries() int      { return l.deliveries }
 func (l *fakeLease) Finish(_ context.Context, g trajectory.Group) error {
 	l.group = g
 	l.ended <- "finish"
@@ -45,12 +46,15 @@ func (l *fakeLease) SetAside(_ context.Context, reason string) error {
 	return nil
 }
 
+// held is a group that the worker holds.
+type held = lease.Lease[task.Dispatch, trajectory.Group]
+
 type fakeSource struct {
 	mu     sync.Mutex
-	leases []Lease
+	leases []held
 }
 
-func (s *fakeSource) Receive(ctx context.Context) (Lease, error) {
+func (s *fakeSource) Receive(ctx context.Context) (held, error) {
 	s.mu.Lock()
 	if len(s.leases) > 0 {
 		l := s.leases[0]
@@ -72,7 +76,7 @@ func newLease(deliveries int) *fakeLease {
 	return &fakeLease{d: d, deliveries: deliveries, ended: make(chan string, 2)}
 }
 
-func worker(r *rig, files Files, leases ...Lease) *Worker {
+func worker(r *rig, files Files, leases ...held) *Worker {
 	r.runner.Config.MaxAttempts = 1
 	return &Worker{
 		Source: &fakeSource{leases: leases}, Files: files, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(),

@@ -71,7 +71,7 @@ func allows(allowed []string, self string) bool {
 
 // layers from the bottom up; a package may import packages of its own rank or below.
 var ranks = map[string]int{
-	"task": 0, "evidence": 0, "internal": 0, "configs": 0, "proto": 0, "blob": 0,
+	"task": 0, "evidence": 0, "internal": 0, "configs": 0, "proto": 0, "blob": 0, "lease": 0,
 	"trajectory": 1,
 	"sandbox":    2, "policy": 2, "jetstream": 2,
 	"rollout": 3, "reward": 3, "dataset": 3,

@@ -13,25 +13,14 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// Lease is one finished group that this server holds.
-type Lease interface {
-	Group() trajectory.Group
-	Deliveries() int
-	Finish(ctx context.Context, g trajectory.ScoredGroup) error
-	Retry(after time.Duration) error
-	SetAside(ctx context.Context, reason string) error
-}
-
 // Source hands out finished groups.
-type Source interface {
-	Receive(ctx context.Context) (Lease, error)
-}
+type Source = lease.Source[trajectory.Group, trajectory.ScoredGroup]
 
 // References holds the reference answers.
 type References interface {
@@ -55,47 +44,16 @@ type Server struct {
 
 // Run works until ctx ends; it returns nil then, after every held group was given back.
 func (s *Server) Run(ctx context.Context) error {
-	var slots errgroup.Group
-	for range s.Groups {
-		slots.Go(func() error { return s.slot(ctx) })
+	loop := lease.Loop[trajectory.Group, trajectory.ScoredGroup]{
+		Source: s.Source, Slots: s.Groups, MaxDeliver: s.MaxDeliver, Work: s.score, Log: s.Log,
+		Fields: func(g trajectory.Group) []zap.Field {
+			return []zap.Field{zap.String("run", g.Dispatch.Run), zap.String("dispatch", g.Dispatch.ID)}
+		},
 	}
-	return slots.Wait()
-}
-
-func (s *Server) slot(ctx context.Context) error {
-	for {
-		lease, err := s.Source.Receive(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("reward server: %w", err)
-		}
-		s.work(ctx, lease)
+	if err := loop.Run(ctx); err != nil {
+		return fmt.Errorf("reward server: %w", err)
 	}
-}
-
-func (s *Server) work(ctx context.Context, lease Lease) {
-	group := lease.Group()
-	log := s.Log.With(zap.String("run", group.Dispatch.Run), zap.String("dispatch", group.Dispatch.ID))
-	scored, err := s.score(ctx, group)
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	switch {
-	case err == nil:
-		err = lease.Finish(end, scored)
-	case ctx.Err() != nil:
-		err = lease.Retry(0)
-	case lease.Deliveries() >= s.MaxDeliver:
-		log.Error("group set aside", zap.Error(err))
-		err = lease.SetAside(end, err.Error())
-	default:
-		log.Warn("group will be scored again", zap.Error(err), zap.Int("deliveries", lease.Deliveries()))
-		err = lease.Retry(time.Second << min(lease.Deliveries(), 6))
-	}
-	if err != nil && ctx.Err() == nil {
-		log.Error("lease not ended", zap.Error(err)) // the broker redelivers it
-	}
+	return nil
 }
 
 func (s *Server) score(ctx context.Context, g trajectory.Group) (trajectory.ScoredGroup, error) {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/reward/service"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
@@ -17,26 +18,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type lease struct {
+type heldGroup struct {
 	deliveries int
 	ended      chan string
 	scored     trajectory.ScoredGroup
 }
 
-func (l *lease) Group() trajectory.Group {
+func (l *heldGroup) Value() trajectory.Group {
 	return trajectory.Group{
 		Dispatch:     task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p"}, GroupSize: 2},
 		Trajectories: []trajectory.Trajectory{{ID: task.RolloutID{Sample: 0}}, {ID: task.RolloutID{Sample: 1}}},
 	}
 }
-func (l *lease) Deliveries() int { return l.deliveries }
-func (l *lease) Finish(_ context.Context, g trajectory.ScoredGroup) error {
+func (l *heldGroup) Deliveries() int { return l.deliveries }
+func (l *heldGroup) Finish(_ context.Context, g trajectory.ScoredGroup) error {
 	l.scored = g
 	l.ended <- "finish"
 	return nil
 }
 
-func (l *lease) Retry(after time.Duration) error {
+func (l *heldGroup) Retry(after time.Duration) error {
 	if after == 0 {
 		l.ended <- "handed back"
 		return nil
@@ -45,14 +46,16 @@ func (l *lease) Retry(after time.Duration) error {
 	return nil
 }
 
-func (l *lease) SetAside(_ context.Context, reason string) error {
+func (l *heldGroup) SetAside(_ context.Context, reason string) error {
 	l.ended <- "set aside: " + reason
 	return nil
 }
 
-type source struct{ leases chan service.Lease }
+type source struct {
+	leases chan lease.Lease[trajectory.Group, trajectory.ScoredGroup]
+}
 
-func (s source) Receive(ctx context.Context) (service.Lease, error) {
+func (s source) Receive(ctx context.Context) (lease.Lease[trajectory.Group, trajectory.ScoredGroup], error) {
 	select {
 	case l := <-s.leases:
 		return l, nil
@@ -73,9 +76,9 @@ func (f scorer) Score(ctx context.Context, t trajectory.Trajectory, _ task.Promp
 	return f(ctx, t)
 }
 
-func serve(t *testing.T, l *lease, r refs, s scorer) string {
+func serve(t *testing.T, l *heldGroup, r refs, s scorer) string {
 	t.Helper()
-	src := source{make(chan service.Lease, 1)}
+	src := source{make(chan lease.Lease[trajectory.Group, trajectory.ScoredGroup], 1)}
 	src.leases <- l
 	server := &service.Server{Source: src, References: r, Scorer: s, Groups: 2, MaxDeliver: 3, Log: zap.NewNop()}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,8 +90,8 @@ func serve(t *testing.T, l *lease, r refs, s scorer) string {
 	return how
 }
 
-func newLease(deliveries int) *lease {
-	return &lease{deliveries: deliveries, ended: make(chan string, 2)}
+func newLease(deliveries int) *heldGroup {
+	return &heldGroup{deliveries: deliveries, ended: make(chan string, 2)}
 }
 
 func TestGroupLeavesScoredAsAWholeInSampleOrder(t *testing.T) {
@@ -119,7 +122,7 @@ func TestPanicOfAScorerIsAFailureOfOursAndNoScore(t *testing.T) {
 func TestServerHandsBackTheGroupOnStop(t *testing.T) {
 	t.Parallel()
 	l := newLease(1)
-	src := source{make(chan service.Lease, 1)}
+	src := source{make(chan lease.Lease[trajectory.Group, trajectory.ScoredGroup], 1)}
 	src.leases <- l
 	started := make(chan struct{}, 2)
 	server := &service.Server{Source: src, References: refs{}, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(),

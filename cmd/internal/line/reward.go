@@ -89,16 +89,12 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 	if err := s.lead(ctx, cfg, keep, log); err != nil {
 		return nil, err
 	}
-	in, err := jetstream.NewQueue[trajectory.Group](ctx, bus, jetstream.Trajectories, cfg.Run)
-	if err != nil {
-		return nil, err
-	}
-	out, err := jetstream.NewQueue[trajectory.ScoredGroup](ctx, bus, jetstream.Scored, cfg.Run)
+	source, err := newStage(ctx, bus, cfg.Run, jetstream.Trajectories, jetstream.Scored, ofGroup, ofScoredGroup)
 	if err != nil {
 		return nil, err
 	}
 	s.scoring = &service.Server{
-		Source: groupSource{bus: bus, in: in, next: out}, References: references{bus}, Scorer: scorer,
+		Source: source, References: references{bus}, Scorer: scorer,
 		Groups: cfg.Reward.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}
 	return s, s.serve(ctx, cfg)

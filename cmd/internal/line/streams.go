@@ -9,92 +9,74 @@ import (
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/jetstream"
+	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/reward/service"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// promptSource hands PROMPTS to the worker and its groups on to TRAJECTORIES.
-type promptSource struct {
+// stage takes messages from one queue and hands results to the next.
+type stage[In, Out any] struct {
 	bus  *jetstream.Bus
-	in   *jetstream.Queue[task.Dispatch]
-	next *jetstream.Queue[trajectory.Group]
+	name string // of the stream it takes from
+	in   *jetstream.Queue[In]
+	next *jetstream.Queue[Out]
+	// dispatch says which group a message or a result belongs to.
+	dispatchIn  func(In) task.Dispatch
+	dispatchOut func(Out) task.Dispatch
 }
 
-func (s promptSource) Receive(ctx context.Context) (rollout.Lease, error) {
+func (s stage[In, Out]) Receive(ctx context.Context) (lease.Lease[In, Out], error) {
 	m, err := s.in.Receive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return promptLease{s, m}, nil
+	return heldMessage[In, Out]{s, m}, nil
 }
 
-type promptLease struct {
-	s promptSource
-	m *jetstream.Message[task.Dispatch]
+// heldMessage is a lease on a message of a stage.
+type heldMessage[In, Out any] struct {
+	s stage[In, Out]
+	m *jetstream.Message[In]
 }
 
-func (l promptLease) Dispatch() task.Dispatch { return l.m.Value }
-func (l promptLease) Deliveries() int         { return l.m.Deliveries }
+func (l heldMessage[In, Out]) Value() In       { return l.m.Value }
+func (l heldMessage[In, Out]) Deliveries() int { return l.m.Deliveries }
 
-func (l promptLease) Finish(ctx context.Context, g trajectory.Group) error {
-	if err := l.s.next.Publish(ctx, g.Dispatch.Run, g.Dispatch.ID, g); err != nil {
+func (l heldMessage[In, Out]) Finish(ctx context.Context, out Out) error {
+	d := l.s.dispatchOut(out)
+	if err := l.s.next.Publish(ctx, d.Run, d.ID, out); err != nil {
 		return err
 	}
 	return l.m.Ack(ctx)
 }
 
-func (l promptLease) Retry(after time.Duration) error { return l.m.Nak(after) }
+func (l heldMessage[In, Out]) Retry(after time.Duration) error { return l.m.Nak(after) }
 
-func (l promptLease) SetAside(ctx context.Context, reason string) error {
-	return setAside(ctx, l.s.bus, l.m, l.m.Value, jetstream.Prompts, reason)
-}
-
-func setAside[T any](ctx context.Context, bus *jetstream.Bus, m *jetstream.Message[T], d task.Dispatch, stage, reason string) error {
-	record := jetstream.AsideRecord{Dispatch: d.ID, Stage: stage, Reason: reason, Deliveries: m.Deliveries}
-	if err := bus.PutSetAside(ctx, d.Run, d.ID, record); err != nil {
-		return err
-	}
-	return m.Ack(ctx)
-}
-
-// groupSource hands TRAJECTORIES to the reward server and its groups on to SCORED.
-type groupSource struct {
-	bus  *jetstream.Bus
-	in   *jetstream.Queue[trajectory.Group]
-	next *jetstream.Queue[trajectory.ScoredGroup]
-}
-
-func (s groupSource) Receive(ctx context.Context) (service.Lease, error) {
-	m, err := s.in.Receive(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return groupLease{s, m}, nil
-}
-
-type groupLease struct {
-	s groupSource
-	m *jetstream.Message[trajectory.Group]
-}
-
-func (l groupLease) Group() trajectory.Group { return l.m.Value }
-func (l groupLease) Deliveries() int         { return l.m.Deliveries }
-
-func (l groupLease) Finish(ctx context.Context, g trajectory.ScoredGroup) error {
-	d := g.Group.Dispatch
-	if err := l.s.next.Publish(ctx, d.Run, d.ID, g); err != nil {
+func (l heldMessage[In, Out]) SetAside(ctx context.Context, reason string) error {
+	d := l.s.dispatchIn(l.m.Value)
+	record := jetstream.AsideRecord{Dispatch: d.ID, Stage: l.s.name, Reason: reason, Deliveries: l.m.Deliveries}
+	if err := l.s.bus.PutSetAside(ctx, d.Run, d.ID, record); err != nil {
 		return err
 	}
 	return l.m.Ack(ctx)
 }
 
-func (l groupLease) Retry(after time.Duration) error { return l.m.Nak(after) }
-
-func (l groupLease) SetAside(ctx context.Context, reason string) error {
-	return setAside(ctx, l.s.bus, l.m, l.m.Value.Dispatch, jetstream.Trajectories, reason)
+// newStage opens both queues of a stage.
+func newStage[In, Out any](ctx context.Context, bus *jetstream.Bus, run, from, to string, in func(In) task.Dispatch, out func(Out) task.Dispatch) (stage[In, Out], error) {
+	s := stage[In, Out]{bus: bus, name: from, dispatchIn: in, dispatchOut: out}
+	var err error
+	if s.in, err = jetstream.NewQueue[In](ctx, bus, from, run); err != nil {
+		return s, err
+	}
+	s.next, err = jetstream.NewQueue[Out](ctx, bus, to, run)
+	return s, err
 }
+
+func ofDispatch(d task.Dispatch) task.Dispatch             { return d }
+func ofGroup(g trajectory.Group) task.Dispatch             { return g.Dispatch }
+func ofScoredGroup(g trajectory.ScoredGroup) task.Dispatch { return g.Group.Dispatch }
 
 // references reads reference answers.
 type references struct{ bus *jetstream.Bus }
@@ -168,8 +150,8 @@ func (f cachedFiles) Fetch(ctx context.Context, digest string) (string, error) {
 }
 
 var (
-	_ rollout.Source     = promptSource{}
-	_ service.Source     = groupSource{}
+	_ rollout.Source     = stage[task.Dispatch, trajectory.Group]{}
+	_ service.Source     = stage[trajectory.Group, trajectory.ScoredGroup]{}
 	_ service.References = references{}
 	_ leader.Streams     = leaderStreams{}
 	_ rollout.Files      = cachedFiles{}

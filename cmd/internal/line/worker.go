@@ -20,8 +20,6 @@ import (
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/sandbox/analysis"
-	"github.com/verigraph/verigraph/task"
-	"github.com/verigraph/verigraph/trajectory"
 )
 
 // Worker is a rollout worker with all that it owns.
@@ -60,16 +58,12 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
-	in, err := jetstream.NewQueue[task.Dispatch](ctx, bus, jetstream.Prompts, cfg.Run)
-	if err != nil {
-		return nil, err
-	}
-	out, err := jetstream.NewQueue[trajectory.Group](ctx, bus, jetstream.Trajectories, cfg.Run)
+	source, err := newStage(ctx, bus, cfg.Run, jetstream.Prompts, jetstream.Trajectories, ofDispatch, ofGroup)
 	if err != nil {
 		return nil, err
 	}
 	w.worker = &rollout.Worker{
-		Source: promptSource{bus: bus, in: in, next: out}, Files: cachedFiles{store: blobs, dir: dir},
+		Source: source, Files: cachedFiles{store: blobs, dir: dir},
 		Runner: &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log},
 		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}

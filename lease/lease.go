@@ -1,0 +1,100 @@
+// Package lease is the loop that every stage of the line runs: take a message, work on it, end its
+// lease.
+//
+// Invariant: every lease that was received ends exactly once, in Finish (the result is durable in the
+// next stage), Retry (it is handed out again) or SetAside (a person has to look), also when the
+// context ends in the middle.
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+)
+
+// Lease is one message that this process holds.
+type Lease[In, Out any] interface {
+	Value() In
+	// Deliveries counts how often the message was handed out, this time included.
+	Deliveries() int
+	// Finish stores the result durably in the next stage and ends the lease.
+	Finish(ctx context.Context, out Out) error
+	// Retry gives the message back; it is handed out again after the delay.
+	Retry(after time.Duration) error
+	// SetAside stores the message where a person can look at it.
+	SetAside(ctx context.Context, reason string) error
+}
+
+// Source hands out leases. Receive blocks and is safe for concurrent use.
+type Source[In, Out any] interface {
+	Receive(ctx context.Context) (Lease[In, Out], error)
+}
+
+// Loop works on leases, Slots at a time.
+type Loop[In, Out any] struct {
+	Source Source[In, Out]
+	Slots  int
+	// MaxDeliver is the number of deliveries after which a message is set aside.
+	MaxDeliver int
+	Work       func(ctx context.Context, in In) (Out, error)
+	// Fields name a message in the log.
+	Fields func(In) []zap.Field
+	Log    *zap.Logger
+}
+
+// endTimeout bounds the end of a lease after the context is over.
+const endTimeout = 10 * time.Second
+
+// Run works until ctx ends; it returns nil then, after every held message was given back.
+func (l Loop[In, Out]) Run(ctx context.Context) error {
+	var slots errgroup.Group
+	for range l.Slots {
+		slots.Go(func() error { return l.slot(ctx) })
+	}
+	return slots.Wait()
+}
+
+func (l Loop[In, Out]) slot(ctx context.Context) error {
+	for {
+		held, err := l.Source.Receive(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("receive: %w", err)
+		}
+		l.one(ctx, held)
+	}
+}
+
+func (l Loop[In, Out]) one(ctx context.Context, held Lease[In, Out]) {
+	log := l.Log.With(l.Fields(held.Value())...)
+	out, err := l.Work(ctx, held.Value())
+	// The lease is ended even when ctx is over: what was accepted is finished or handed back.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	switch {
+	case err == nil:
+		err = held.Finish(end, out)
+	case ctx.Err() != nil:
+		log.Info("handed back")
+		err = held.Retry(0)
+	case held.Deliveries() >= l.MaxDeliver:
+		log.Error("set aside", zap.Error(err), zap.Int("deliveries", held.Deliveries()))
+		err = held.SetAside(end, err.Error())
+	default:
+		log.Warn("will be tried again", zap.Error(err), zap.Int("deliveries", held.Deliveries()))
+		err = held.Retry(RetryDelay(held.Deliveries()))
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Error("lease not ended", zap.Error(err)) // the broker hands it out again
+	}
+}
+
+// RetryDelay grows with the number of deliveries: 1s, 2s, 4s, ... up to a minute.
+func RetryDelay(deliveries int) time.Duration {
+	return min(time.Second<<min(max(deliveries-1, 0), 6), time.Minute)
+}
