@@ -10,13 +10,14 @@ import (
 func (e *Export) ComputeGrounding() []ClaimGrounding {
 	v := e.view()
 	grounded := v.grounded()
+	denied := e.denials()
 	old := map[string]ClaimGrounding{}
 	for _, g := range e.Grounding {
 		old[g.Claim] = g
 	}
 	out := make([]ClaimGrounding, 0, len(e.Submitted))
 	for _, id := range e.Submitted {
-		s, n := v.structural(id, grounded), v.lexical(id)
+		s, n := v.structural(id, grounded, denied), v.lexical(id)
 		structural, lexical := s == "", n == ""
 		g := ClaimGrounding{
 			Claim: id, Structural: &structural, Lexical: &lexical,
@@ -36,7 +37,7 @@ func (e *Export) ComputeGrounding() []ClaimGrounding {
 func isFalse(b *bool) bool { return b != nil && !*b }
 
 // structural returns why a claim is not structurally grounded, "" if it is.
-func (v *view) structural(id string, grounded []bool) string {
+func (v *view) structural(id string, grounded []bool, denied map[string]string) string {
 	at, ok := v.index[id]
 	if !ok {
 		return id + " is not in the graph"
@@ -53,6 +54,9 @@ func (v *view) structural(id string, grounded []bool) string {
 			}
 		case n.Kind == NodeAtomic:
 			why = v.ungrounded(node, grounded)
+		}
+		if why == "" {
+			why = denied[n.ID]
 		}
 		if why != "" {
 			return n.ID + ": " + why
