@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -100,7 +99,7 @@ func runnerInput() (*bytes.Reader, error) {
 }
 
 // CheckPython verifies that the environment of python holds every package of requirements.txt at
-// its version, and names those that are missing or differ.
+// its version, and names those that are missing or differ in one line.
 func CheckPython(ctx context.Context, python string) error {
 	i, err := inspect(ctx, python)
 	if err != nil {
@@ -110,7 +109,7 @@ func CheckPython(ctx context.Context, python string) error {
 }
 
 func (i interpreter) check(python string) error {
-	var errs []error
+	var wrong []string
 	for _, line := range strings.Split(requirements, "\n") {
 		name, want, ok := strings.Cut(strings.TrimSpace(line), "==")
 		if !ok || strings.HasPrefix(name, "#") {
@@ -121,11 +120,17 @@ func (i interpreter) check(python string) error {
 			continue
 		}
 		if found == "" {
-			found = "nothing"
+			found = "none"
 		}
-		errs = append(errs, fmt.Errorf("python environment %s: %s %s is required, found %s; run make python", python, name, want, found))
+		wrong = append(wrong, fmt.Sprintf("%s %s (found %s)", name, want, found))
 	}
-	return errors.Join(errs...)
+	switch len(wrong) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("python environment %s: 1 package is missing or at another version: %s; run make python", python, wrong[0])
+	}
+	return fmt.Errorf("python environment %s: %d packages are missing or at another version: %s; run make python", python, len(wrong), strings.Join(wrong, ", "))
 }
 
 // normalName is a package's name as indexes compare it.

@@ -121,6 +121,17 @@ func TestATracebackShowsOnlyTheCellsOwnLines(t *testing.T) {
 	require.Empty(t, res.Output)
 }
 
+func TestCaretsStandUnderWhatRaised(t *testing.T) {
+	t.Parallel()
+	sess := start(t, box(t), nil)
+	for _, code := range []string{
+		"f = lambda v: 1 / 0\nx = f(3) + 1", "if True:\n    x = f(3) + 1", "s = 'a\x0cb\x85c'\r\nx = f(3) + 1", "x = f(3) + 1\n\n",
+	} {
+		res := run(t, sess, code)
+		require.Contains(t, res.Traceback, "    x = f(3) + 1\n        ^^^^\n", "%q", code)
+	}
+}
+
 func TestAChainedExceptionShowsWhereTheCellWasInBoth(t *testing.T) {
 	t.Parallel()
 	sess := start(t, box(t), nil)

@@ -10,6 +10,7 @@ import builtins
 import linecache
 import os
 import random
+import re
 import signal
 import sys
 import types
@@ -24,6 +25,7 @@ MACHINE_NAMES = frozenset(("__warningregistry__", "__annotations__", "__conditio
 # Address space kept back for the report about a cell that used up all the rest.
 RESERVE = 16 << 20
 COROUTINE = 0x80
+LINE_END = re.compile(r"\r\n?|\n")
 
 
 def _part(name):
@@ -146,7 +148,9 @@ class Session:
 
     def run(self, code):
         """Runs a cell and returns the body of its done frame."""
-        linecache.cache[self.filename] = (len(code), None, code.splitlines(keepends=True), self.filename)
+        # The lines as the compiler counts them, each with its end: the traceback's carets count it too.
+        lines = [line + "\n" for line in LINE_END.split(code)]
+        linecache.cache[self.filename] = (len(code), None, lines, self.filename)
         try:
             units = self.compile(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as exc:
