@@ -1,0 +1,236 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/csv"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A change is one way to alter a table. Each leaves alone what another alters, so that a number that
+// no change moves depends on nothing in the table: counts survive new values but not lost rows, a
+// correlation of one column with another survives lost rows but not shuffled columns, a count of
+// categories survives both but not a handful of rows.
+type change int
+
+const (
+	// changeValues scales numbers, each by a factor of its own, and makes a few extreme.
+	changeValues change = iota
+	// changeRows keeps two rows in five.
+	changeRows
+	// changeOrder shuffles every column on its own.
+	changeOrder
+	// changeGaps blanks cells, doubles rows and adds a column.
+	changeGaps
+	// changeFew keeps a handful of rows.
+	changeFew
+)
+
+var changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew}
+
+// table is a delimited text file.
+type table struct {
+	name   string
+	comma  rune
+	header []string
+	rows   [][]string
+	width  int
+}
+
+// maxTableBytes bounds what is changed; larger files count as not changeable.
+const maxTableBytes = 32 << 20
+
+// parseTable reads a CSV or TSV file. What is no UTF-8 table of at least two columns or rows is not
+// changeable.
+func parseTable(name string, data []byte) (*table, bool) {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".csv", ".tsv", ".txt", ".data":
+	default:
+		return nil, false
+	}
+	if len(data) > maxTableBytes || !latinOrUTF8(data) {
+		return nil, false
+	}
+	t := &table{name: name, comma: delimiter(data)}
+	r := csv.NewReader(bytes.NewReader(data))
+	r.Comma, r.LazyQuotes, r.FieldsPerRecord = t.comma, true, -1
+	rows, err := r.ReadAll()
+	if err != nil || len(rows) < 2 {
+		return nil, false
+	}
+	if !slices.ContainsFunc(rows[0], func(s string) bool { return numeric.MatchString(s) }) {
+		t.header, rows = rows[0], rows[1:]
+	}
+	for _, row := range rows {
+		t.width = max(t.width, len(row))
+	}
+	t.rows = rows
+	return t, true
+}
+
+// latinOrUTF8 refuses what holds NUL bytes, as UTF-16 does; encoding/csv passes other bytes through.
+func latinOrUTF8(data []byte) bool { return bytes.IndexByte(data, 0) < 0 }
+
+func delimiter(data []byte) rune {
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	best, most := ',', 0
+	for _, c := range []rune{',', ';', '\t', '|'} {
+		if n := strings.Count(string(line), string(c)); n > most {
+			best, most = c, n
+		}
+	}
+	return best
+}
+
+// numeric matches a number with what may stand around it: a sign, a currency, separators, a unit.
+var numeric = regexp.MustCompile(`^(\s*[$€£]?\s*[-+]?)(\d[\d,]*(?:\.\d+)?|\.\d+)((?:[eE][-+]?\d+)?\s*%?\s*)$`)
+
+// changed returns the table after one change. The same table and kind always give the same bytes.
+func (t *table) changed(kind change) []byte {
+	seed := fnv.New64a()
+	seed.Write([]byte(t.name))
+	rng := rand.New(rand.NewPCG(seed.Sum64(), uint64(kind)))
+	rows := make([][]string, len(t.rows))
+	for i, row := range t.rows {
+		rows[i] = slices.Clone(row)
+	}
+	header := slices.Clone(t.header)
+	switch kind {
+	case changeValues:
+		for c := range t.width {
+			newValues(rng, rows, c)
+		}
+	case changeRows:
+		rows = thin(rng, rows, max(2, len(rows)*2/5))
+	case changeFew:
+		rows = thin(rng, rows, min(len(rows), max(3, min(12, len(rows)/10))))
+	case changeOrder:
+		for c := range t.width {
+			shuffle(rng, rows, c)
+		}
+	case changeGaps:
+		rows = gaps(rng, rows)
+		for i := range rows {
+			rows[i] = append(rows[i], strconv.Itoa(rng.IntN(1000)))
+		}
+		if header != nil {
+			header = append(header, "added_column")
+		}
+	}
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.Comma = t.comma
+	if header != nil {
+		_ = w.Write(header) // a buffer takes everything
+	}
+	_ = w.WriteAll(rows)
+	return out.Bytes()
+}
+
+// column lists the rows that hold a number in column c, and the numbers.
+func column(rows [][]string, c int) (at []int, values []float64) {
+	for i, row := range rows {
+		if c >= len(row) {
+			continue
+		}
+		m := numeric.FindStringSubmatch(row[c])
+		if m == nil || !utf8.ValidString(row[c]) {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.ReplaceAll(m[2], ",", ""), 64)
+		if err == nil && !math.IsInf(v, 0) {
+			at, values = append(at, i), append(values, v)
+		}
+	}
+	return at, values
+}
+
+// codes is the number of different values up to which whole numbers are taken for codes, which are
+// dealt out again instead of scaled: a new code would be no value of the column.
+const codes = 12
+
+func newValues(rng *rand.Rand, rows [][]string, c int) {
+	at, values := column(rows, c)
+	distinct := map[float64]bool{}
+	whole, years := true, true
+	for _, v := range values {
+		distinct[v] = true
+		whole = whole && v == math.Trunc(v)
+		years = years && v >= 1500 && v <= 2200
+	}
+	if whole && (len(distinct) <= codes || years) {
+		for i, k := range rng.Perm(len(at)) {
+			// Not a mere permutation, which would leave every total as it was.
+			if rng.IntN(3) > 0 {
+				set(rows[at[i]], c, values[k])
+			}
+		}
+		return
+	}
+	for i, row := range at {
+		v := values[i]*(0.5+1.5*rng.Float64()) + 1
+		if rng.IntN(50) == 0 {
+			v *= 60
+		}
+		if whole {
+			v = math.Round(v)
+		}
+		set(rows[row], c, v)
+	}
+}
+
+// set writes a number where another stood and keeps what stood around it.
+func set(row []string, c int, v float64) {
+	m := numeric.FindStringSubmatch(row[c])
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if _, decimals, ok := strings.Cut(m[2], "."); ok {
+		text = strconv.FormatFloat(v, 'f', max(1, len(decimals)), 64)
+	}
+	row[c] = m[1] + text + m[3]
+}
+
+func thin(rng *rand.Rand, rows [][]string, keep int) [][]string {
+	order := rng.Perm(len(rows))[:min(keep, len(rows))]
+	slices.Sort(order)
+	out := make([][]string, len(order))
+	for i, at := range order {
+		out[i] = rows[at]
+	}
+	return out
+}
+
+func shuffle(rng *rand.Rand, rows [][]string, c int) {
+	var at []int
+	for i, row := range rows {
+		if c < len(row) {
+			at = append(at, i)
+		}
+	}
+	rng.Shuffle(len(at), func(i, j int) {
+		rows[at[i]][c], rows[at[j]][c] = rows[at[j]][c], rows[at[i]][c]
+	})
+}
+
+// gaps blanks one cell in ten and doubles one row in ten.
+func gaps(rng *rand.Rand, rows [][]string) [][]string {
+	var out [][]string
+	for _, row := range rows {
+		for c := range row {
+			if rng.IntN(10) == 0 {
+				row[c] = ""
+			}
+		}
+		out = append(out, row)
+		if rng.IntN(10) == 0 {
+			out = append(out, slices.Clone(row))
+		}
+	}
+	return out
+}
