@@ -46,6 +46,16 @@ type Completion struct {
 	// WeightVersion is the server's own version where it states one, -1 otherwise.
 	WeightVersion int64
 	Duration      time.Duration
+	// Versions is what the endpoint itself stated around the call.
+	Versions Versions
+}
+
+// Versions are an endpoint's weight versions when a call was sent and after its answer came. Start
+// may be older than what sampled the first token, never newer; End is never older than what sampled
+// the last. They are equal unless an update may have happened in between.
+type Versions struct {
+	Known      bool
+	Start, End int64
 }
 
 // Outcome classifies a failed call.

@@ -2,33 +2,31 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/verigraph/verigraph/evidence"
-	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// cell runs one cell and returns the observation. An error is ours.
-func (r *run) cell(ctx context.Context, turn int, code string) (string, error) {
+// cell runs one cell and gives its observation to the machine. An error is ours.
+func (r *run) cell(ctx context.Context, m *Machine, c RunCell) error {
 	start := time.Now()
-	res, err := r.execute(ctx, turn, code)
+	res, err := r.execute(ctx, c.Turn, c.Code)
 	if err != nil {
-		return "", err
+		return err
 	}
-	claims := r.graph.Claims()
-	observation, err := r.Templates.Observe(res, claims)
+	observation, err := r.Templates.Observe(res, r.graph.Claims())
 	if err != nil {
-		return "", err
+		return err
 	}
-	t := &r.out.Turns[turn]
-	t.Code, t.HasCode, t.Status, t.Observation = code, true, res.Status, observation
+	t := &m.turns[c.Turn]
+	t.Status, t.Observation = res.Status, observation
 	t.ToolS = time.Since(start).Seconds()
 	r.out.Timing.ToolS += t.ToolS
-	return observation, nil
+	m.Observed(observation, r.graph.Submitted())
+	return nil
 }
 
 func (r *run) execute(ctx context.Context, turn int, code string) (sandbox.Result, error) {
@@ -98,5 +96,3 @@ func (h *watchingHost) Submit(q evidence.SubmitRequest) *evidence.Refusal {
 	h.refused = h.refused || refusal != nil
 	return refusal
 }
-
-func asPolicyError(err error, target **policy.Error) bool { return errors.As(err, target) }

@@ -2,9 +2,6 @@ package rollout
 
 import "strings"
 
-// codeClose ends a turn (DESIGN section 4).
-const codeClose = "</code_interpreter>"
-
 // clean turns the tag's content into source: line ends unified, one surrounding fence removed,
 // dedented, then blank lines at both ends stripped (in this order: stripping blanks before the
 // dedent would break code whose every line is indented).

@@ -19,6 +19,16 @@ const (
 	StopAtEndOfTurn StopMode = "end_of_turn"
 )
 
+// ContextMode says what happens when the context has no room for the next turn.
+type ContextMode string
+
+// Context modes (DESIGN section 5): the trajectory ends, or a new segment begins in which only the
+// newest observation is kept. The padded contract of one row per rollout refuses ContextCompress.
+const (
+	ContextAppend   ContextMode = "append"
+	ContextCompress ContextMode = "compress"
+)
+
 // Config bounds trajectories by what the policy controls, and sets how it is sampled.
 type Config struct {
 	// MaxTurns is the number of generations.
@@ -32,6 +42,8 @@ type Config struct {
 	// MaxContext is the model's context length; 0 takes it from /v1/models.
 	MaxContext int      `yaml:"max_context"`
 	Stop       StopMode `yaml:"stop"`
+	// Context is append, or compress: one training row per segment.
+	Context ContextMode `yaml:"context"`
 	// TrajectoryTimeout is the wall-clock bound of one attempt; reaching it is our failure.
 	TrajectoryTimeout time.Duration       `yaml:"trajectory_timeout"`
 	Sampling          trajectory.Sampling `yaml:"sampling"`
@@ -45,7 +57,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
-		Stop: StopAtCodeTag, TrajectoryTimeout: 30 * time.Minute,
+		Stop: StopAtCodeTag, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
 		Sampling:    trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
 		MaxAttempts: 3, Evidence: evidence.Defaults(),
 	}
@@ -69,6 +81,9 @@ func (c Config) Validate() error {
 	}
 	if c.Stop != StopAtCodeTag && c.Stop != StopAtEndOfTurn {
 		errs = append(errs, fmt.Errorf("rollout.stop: %q, want %s or %s", c.Stop, StopAtCodeTag, StopAtEndOfTurn))
+	}
+	if c.Context != ContextAppend && c.Context != ContextCompress {
+		errs = append(errs, fmt.Errorf("rollout.context: %q, want %s or %s", c.Context, ContextAppend, ContextCompress))
 	}
 	if c.TrajectoryTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("rollout.trajectory_timeout: %s, want more than 0", c.TrajectoryTimeout))

@@ -26,10 +26,16 @@ type GroupRunner struct {
 	Runner   *Runner
 	Identity Identity
 	Log      *zap.Logger
+	// MaxStaleness cancels a group once its oldest sampled version is more than this behind the newest
+	// known one, since the trainer would drop it; nil never does. Validation prompts are exempt.
+	MaxStaleness func() int64
+	// Recheck is how often that is looked at during long calls; 0 means every second.
+	Recheck time.Duration
 }
 
 // Run runs every member to its end; a member that ended for our reasons is tried again up to
-// MaxAttempts times. It returns an error only when ctx ended, since then the group is not complete.
+// MaxAttempts times. It returns an error only when ctx ended, since then the group is not complete,
+// or errStale when the whole group was canceled as too old.
 func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string]string) (trajectory.Group, error) {
 	group := trajectory.Group{
 		Dispatch: d, Trajectories: make([]trajectory.Trajectory, d.GroupSize),
@@ -37,22 +43,30 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 		ChatTemplateSHA256: g.Identity.ChatTemplateSHA256, PadTokenID: g.Identity.PadTokenID,
 		Sampling: g.Runner.Config.Sampling,
 	}
+	age := g.newAge(d)
+	aged, stop := age.watch(ctx, g.Recheck)
 	var members sync.WaitGroup
 	for sample := range d.GroupSize {
-		members.Go(func() { group.Trajectories[sample] = g.member(ctx, d, sample, files) })
+		members.Go(func() { group.Trajectories[sample] = g.member(aged, d, sample, files, age) })
 	}
 	members.Wait()
+	stop()
 	if err := ctx.Err(); err != nil {
 		return trajectory.Group{}, err
+	}
+	for i := range group.Trajectories {
+		if group.Trajectories[i].Termination == trajectory.Stale {
+			return trajectory.Group{}, fmt.Errorf("dispatch %s: %w", d.ID, errStale)
+		}
 	}
 	return group, nil
 }
 
 // member never panics out: a fault in our code ends this member and not its siblings.
-func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, files map[string]string) (t trajectory.Trajectory) {
+func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, files map[string]string, age *groupAge) (t trajectory.Trajectory) {
 	for attempt := range g.Runner.Config.MaxAttempts {
-		t = g.attempt(ctx, d, sample, attempt, files)
-		if t.Termination.Rewarded() || ctx.Err() != nil {
+		t = g.attempt(ctx, d, sample, attempt, files, age)
+		if t.Termination.Rewarded() || t.Termination == trajectory.Stale || ctx.Err() != nil {
 			return t
 		}
 		g.Log.Warn("rollout attempt lost", zap.Stringer("rollout_id", t.ID), zap.Int("attempt", attempt),
@@ -64,7 +78,7 @@ func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, f
 	return t
 }
 
-func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string) (t trajectory.Trajectory) {
+func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string, age *groupAge) (t trajectory.Trajectory) {
 	defer func() {
 		if p := recover(); p != nil {
 			t = trajectory.Trajectory{
@@ -75,7 +89,7 @@ func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, atte
 			g.Log.Error("rollout panicked", zap.Stringer("rollout_id", t.ID), zap.Any("panic", p), zap.Stack("stack"))
 		}
 	}()
-	return g.Runner.Run(ctx, d, sample, attempt, files)
+	return g.Runner.runAged(ctx, d, sample, attempt, files, age)
 }
 
 // backoff is 0.5s, 1s, 2s, ... with jitter, at most 10s.

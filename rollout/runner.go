@@ -57,8 +57,12 @@ var (
 // Run runs one attempt of one member. It always returns a trajectory; what went wrong on our side
 // is its Termination and Error. Files maps data file names to host paths.
 func (r *Runner) Run(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string) trajectory.Trajectory {
+	return r.runAged(ctx, d, sample, attempt, files, nil)
+}
+
+func (r *Runner) runAged(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string, age *groupAge) trajectory.Trajectory {
 	rn := &run{
-		Runner: r, dispatch: d, files: files, seed: sampleSeed(d.Seed, sample),
+		Runner: r, dispatch: d, files: files, seed: sampleSeed(d.Seed, sample), age: age,
 		out: trajectory.Trajectory{
 			ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
 			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource,
@@ -66,118 +70,84 @@ func (r *Runner) Run(ctx context.Context, d task.Dispatch, sample, attempt int, 
 	}
 	limited, cancel := context.WithTimeout(ctx, r.Config.TrajectoryTimeout)
 	defer cancel()
-	reason, err := rn.play(limited)
+	end := rn.play(limited)
 	rn.close()
 	switch {
+	case errors.Is(context.Cause(ctx), errStale):
+		end = End{trajectory.Stale, errStale}
 	case ctx.Err() != nil:
-		reason, err = trajectory.Canceled, ctx.Err()
+		end = End{trajectory.Canceled, ctx.Err()}
 	case limited.Err() != nil:
-		reason, err = trajectory.TrajectoryTimeout, fmt.Errorf("not finished after %s", r.Config.TrajectoryTimeout)
+		end = End{trajectory.TrajectoryTimeout, fmt.Errorf("not finished after %s", r.Config.TrajectoryTimeout)}
 	}
-	return rn.finish(reason, err)
+	return rn.finish(end)
 }
 
-// run is the state of one attempt.
+// run is the state of one attempt: the machine decides, run does what it says.
 type run struct {
 	*Runner
 	dispatch task.Dispatch
 	files    map[string]string
 	seed     int64
+	age      *groupAge
 	graph    *evidence.Graph
-	log      *tokenLog
+	machine  *Machine
 	session  sandbox.Session
 	out      trajectory.Trajectory
 }
 
-func (r *run) play(ctx context.Context) (trajectory.Termination, error) {
+func (r *run) play(ctx context.Context) End {
 	system, user, err := r.Templates.Messages(r.dispatch.Prompt)
 	if err != nil {
-		return trajectory.Canceled, err
+		return End{trajectory.Canceled, err}
 	}
-	prompt := r.Chat.Prompt(system, user)
-	if len(prompt) > r.Config.MaxPromptTokens {
-		return trajectory.ContextFull, fmt.Errorf("prompt has %d tokens, the limit is %d", len(prompt), r.Config.MaxPromptTokens)
-	}
-	r.log = newTokenLog(prompt)
-	r.out.Messages = []trajectory.Message{{Role: "system", Content: system}, {Role: "user", Content: user}}
 	r.graph = evidence.New(graphTask(r.dispatch.Prompt), r.Config.Evidence)
-	for turn := range r.Config.MaxTurns {
-		reason, err := r.turn(ctx, turn)
-		if err != nil || reason != "" {
-			return reason, err
+	r.out.Messages = []trajectory.Message{{Role: "system", Content: system}, {Role: "user", Content: user}}
+	r.machine = NewMachine(r.Config, r.Tokenizer, r.Chat, r.Chat.Prompt(system, user))
+	for {
+		switch s := r.machine.Next().(type) {
+		case End:
+			return s
+		case Generate:
+			if r.age.tooOld() {
+				r.machine.Stop(trajectory.Stale, errStale)
+				continue
+			}
+			r.generate(ctx, r.machine, s)
+		case RunCell:
+			if err := r.cell(ctx, r.machine, s); err != nil {
+				r.machine.Stop(trajectory.SandboxLost, err)
+			}
 		}
 	}
-	return trajectory.MaxTurns, nil
-}
-
-// turn plays one turn; an empty reason means that the trajectory goes on.
-func (r *run) turn(ctx context.Context, turn int) (trajectory.Termination, error) {
-	gen, err := r.generate(ctx, turn)
-	if err != nil {
-		return classify(err), err
-	}
-	r.record(turn, gen)
-	if gen.cut != "" {
-		return gen.cut, nil
-	}
-	if !gen.hasCode {
-		return trajectory.NoSubmission, nil
-	}
-	observation, err := r.cell(ctx, turn, gen.code)
-	if err != nil {
-		return trajectory.SandboxLost, err
-	}
-	if r.graph.Submitted() {
-		return trajectory.Submitted, nil
-	}
-	if turn+1 == r.Config.MaxTurns {
-		return trajectory.MaxTurns, nil
-	}
-	delta := r.Chat.Delta(gen.closed, observation)
-	// No room for the observation and one more token: the row ends with the sampled turn.
-	if r.log.responseLen()+len(delta) >= r.Config.MaxResponseTokens {
-		return trajectory.MaxTokens, nil
-	}
-	r.log.appendMasked(trajectory.SpanObservation, turn, delta)
-	r.out.Messages = append(r.out.Messages, trajectory.Message{Role: "user", Content: observation})
-	return "", nil
-}
-
-// record appends a generated turn to the token log and the readable record.
-func (r *run) record(turn int, gen generated) {
-	for _, p := range gen.tokens.pieces {
-		r.log.appendSampled(turn, p)
-	}
-	r.out.Turns = append(r.out.Turns, trajectory.Turn{
-		Text: gen.text, FinishReason: gen.finish, SampledIDs: gen.tokens.len(), GenerateS: gen.seconds,
-	})
-	r.out.Timing.GenerateS += gen.seconds
-	r.out.Messages = append(r.out.Messages, trajectory.Message{Role: "assistant", Content: gen.text})
 }
 
 // finish completes the trajectory. Mask-0 ids after the last sampled one never enter a row.
-func (r *run) finish(reason trajectory.Termination, err error) trajectory.Trajectory {
+func (r *run) finish(end End) trajectory.Trajectory {
 	t := &r.out
-	t.Termination = reason
-	if err != nil {
-		t.Error = err.Error()
+	t.Termination = end.Reason
+	if end.Err != nil {
+		t.Error = end.Err.Error()
 	}
 	if r.graph != nil {
 		t.Graph = r.graph.Export()
 		t.Answer = t.Graph.Answer()
 		t.Flags = flags(t)
 	}
-	if r.log == nil {
+	m := r.machine
+	if m == nil {
 		return *t
 	}
-	seg := r.log.seg
-	seg.CutTail()
-	if len(seg.ResponseIDs) > 0 {
-		t.Segments = []trajectory.Segment{seg}
+	t.Turns = m.turns
+	t.Messages = append(t.Messages, m.messages...)
+	for i := range t.Turns {
+		t.Timing.GenerateS += t.Turns[i].GenerateS
 	}
-	if err := t.Check(); err != nil && reason.Rewarded() {
+	t.Segments = m.Segments()
+	t.DriftTurns = m.Drift()
+	if err := m.Check(t.Segments); err != nil && end.Reason.Rewarded() {
 		// A broken invariant is our fault and must not become a training row.
-		t.Termination, t.Error = trajectory.Canceled, err.Error()
+		t.Termination, t.Error = trajectory.Canceled, fmt.Sprintf("rollout %s: %v", t.ID, err)
 	}
 	return *t
 }
@@ -195,17 +165,6 @@ func graphTask(p task.Prompt) evidence.Task {
 		t.Sources = append(t.Sources, evidence.Source{Name: f.Name, SHA256: f.SHA256})
 	}
 	return t
-}
-
-func classify(err error) trajectory.Termination {
-	var pe *policy.Error
-	if errors.As(err, &pe) {
-		if pe.Outcome == policy.ContextFull {
-			return trajectory.ContextFull
-		}
-		return trajectory.PolicyUnavailable
-	}
-	return trajectory.Canceled
 }
 
 func flags(t *trajectory.Trajectory) []string {

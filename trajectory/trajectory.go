@@ -29,6 +29,8 @@ type Trajectory struct {
 	Answer string `json:"answer"`
 	// Flags are observations a person should see (e.g. tainted, tool_tag_split).
 	Flags []string `json:"flags,omitempty"`
+	// DriftTurns counts turns whose text would be encoded to other ids than were sampled.
+	DriftTurns int `json:"drift_turns,omitempty"`
 
 	Timing Timing `json:"timing"`
 }
@@ -81,6 +83,9 @@ type Segment struct {
 	ResponseMask []int8    `json:"response_mask"`
 	LogProbs     []float32 `json:"log_probs"`
 	Spans        []Span    `json:"spans"`
+	// IDsSHA256 is the running SHA-256 over prompt and response ids (little-endian 32-bit words) in
+	// the order in which they were appended.
+	IDsSHA256 string `json:"ids_sha256,omitempty"`
 }
 
 // SpanKind says where a stretch of response ids came from.
@@ -91,6 +96,8 @@ const (
 	SpanSampled     SpanKind = "sampled"
 	SpanTemplate    SpanKind = "template"
 	SpanObservation SpanKind = "observation"
+	// SpanHistory is what a compressed context repeats of the segment before: earlier turns' ids.
+	SpanHistory SpanKind = "history"
 )
 
 // Span covers ResponseIDs[Start:End]. For sampled spans PolicyVersion is the version at dispatch of
