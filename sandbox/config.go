@@ -17,14 +17,20 @@ type Config struct {
 	MaxSessions int `yaml:"max_sessions"`
 	// StartTimeout bounds one start, the time in line not counted.
 	StartTimeout time.Duration `yaml:"start_timeout"`
-	Limits       Limits        `yaml:"limits"`
+	// HashSeed is PYTHONHASHSEED, which orders sets of strings: one for all sessions, so that a
+	// cell log replays to the same text.
+	HashSeed uint32 `yaml:"hash_seed"`
+	Limits   Limits `yaml:"limits"`
 }
 
 // Limits bound one session. Sizes are bytes.
 type Limits struct {
-	// CellWall and CellCPU bound one cell; past either the session is killed.
+	// CellWall and CellCPU bound one cell; past either it is interrupted, then killed.
 	CellWall time.Duration `yaml:"cell_wall"`
 	CellCPU  time.Duration `yaml:"cell_cpu"`
+	// Grace is how long a cell past a time limit may take to end after the runner has interrupted it;
+	// the namespace then survives. 0 kills at the limit.
+	Grace time.Duration `yaml:"grace"`
 	// MemoryBytes bounds the address space (RLIMIT_AS): the cell sees a MemoryError.
 	MemoryBytes int64 `yaml:"memory_bytes"`
 	// OutputBytes is what a cell's output keeps, half of it head and half tail.
@@ -50,6 +56,7 @@ func Defaults() Config {
 		Limits: Limits{
 			CellWall:     60 * time.Second,
 			CellCPU:      60 * time.Second,
+			Grace:        time.Second,
 			MemoryBytes:  4 << 30,
 			OutputBytes:  16 << 10,
 			ScratchBytes: 256 << 20,
@@ -76,6 +83,7 @@ func (c Config) Validate() error {
 	bad(c.StartTimeout > 0, "start_timeout", "a positive duration")
 	bad(l.CellWall > 0, "limits.cell_wall", "a positive duration")
 	bad(l.CellCPU > 0, "limits.cell_cpu", "a positive duration")
+	bad(l.Grace >= 0, "limits.grace", "a duration, 0 to kill at the limit")
 	bad(l.MemoryBytes >= 256<<20, "limits.memory_bytes", "at least 256 MiB")
 	bad(l.OutputBytes >= 256, "limits.output_bytes", "at least 256")
 	bad(l.ScratchBytes >= 1<<20, "limits.scratch_bytes", "at least 1 MiB")

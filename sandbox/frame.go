@@ -62,6 +62,7 @@ type done struct {
 	Traceback   string                `json:"traceback"`
 	Exception   string                `json:"exception"`
 	Environment []Variable            `json:"environment"`
+	Late        int64                 `json:"late,omitempty"`
 }
 
 // startRequest is the first message to the runner.
@@ -73,6 +74,21 @@ type startRequest struct {
 	Files      []string `json:"files"`
 	FrameBytes int64    `json:"frame_bytes"`
 	HeadBytes  int64    `json:"head_bytes"`
+	// Limits are for messages only; the kernel holds them.
+	Limits map[string]int64 `json:"limits"`
+	// Clock is the fixed time in seconds since 1970, or absent.
+	Clock *float64 `json:"clock,omitempty"`
+}
+
+func newStartRequest(nonce string, l Limits, spec Spec) startRequest {
+	r := startRequest{Nonce: nonce, Seed: spec.Seed, FrameBytes: l.FrameBytes, HeadBytes: l.OutputBytes,
+		Limits: map[string]int64{"memory": l.MemoryBytes, "scratch": l.ScratchBytes, "file": l.FileBytes,
+			"threads": int64(l.Processes), "descriptors": int64(l.OpenFiles)}}
+	if !spec.Clock.IsZero() {
+		at := float64(spec.Clock.UnixMicro()) / 1e6
+		r.Clock = &at
+	}
+	return r
 }
 
 // cellRequest starts a cell.
@@ -228,6 +244,9 @@ func (d *done) check() error {
 	}
 	if (d.Status == trajectory.CellOK) != (d.Completed == d.Statements && d.Exception == "") {
 		return badFrame("status %s after %d of %d statements", d.Status, d.Completed, d.Statements)
+	}
+	if d.Late < 0 {
+		return badFrame("%d late bytes", d.Late)
 	}
 	if len(d.Environment) > maxEnvironment {
 		return badFrame("%d variables", len(d.Environment))

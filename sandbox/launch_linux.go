@@ -26,7 +26,7 @@ var loaders = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.
 var passedThrough = []string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
 
 // launch starts one session and waits until its runner is ready.
-func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, seed int64) (_ *session, err error) {
+func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec Spec) (_ *session, err error) {
 	dir := scratchDir
 	if !s.tier.namespaces() {
 		if dir, err = hostScratch(s.scratch, slot, files); err != nil {
@@ -54,7 +54,7 @@ func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, seed i
 	}
 	stop := context.AfterFunc(ctx, sess.proc.kill)
 	defer stop()
-	if err = s.handshake(sess, dir, files, seed); err != nil {
+	if err = s.handshake(sess, dir, files, spec); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -100,14 +100,14 @@ func (s *Sandbox) connect(sess *session, slot int) error {
 
 // handshake sends the init its specification, the interpreter its runner and the runner its start
 // request, and waits for the word that it is ready.
-func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, seed int64) error {
+func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, spec Spec) error {
 	nonce := newNonce()
 	data := []string{dir}
 	if s.tier.namespaces() {
 		data = []string{dir, dataDir}
 	}
-	start := startRequest{Nonce: nonce, Seed: seed, SysPath: s.python.SysPath, DataDirs: data,
-		FrameBytes: s.cfg.Limits.FrameBytes, HeadBytes: s.cfg.Limits.OutputBytes}
+	start := newStartRequest(nonce, s.cfg.Limits, spec)
+	start.SysPath, start.DataDirs = s.python.SysPath, data
 	for _, f := range files {
 		start.Files = append(start.Files, f.Name)
 	}
@@ -158,7 +158,7 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 		Limits: initLimits{AddressSpace: uint64(l.MemoryBytes), FileSize: uint64(l.FileBytes),
 			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes)},
 		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap},
-		Env:  environment(dir, s.tier.namespaces()),
+		Env:  environment(dir, s.tier.namespaces(), s.cfg.HashSeed),
 	}
 	if !s.tier.namespaces() {
 		// The limit counts all processes of the user; sessions share ours.
@@ -186,14 +186,14 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 }
 
 // environment is the whole environment of a session: nothing of ours leaks into it.
-func environment(dir string, namespaces bool) []string {
+func environment(dir string, namespaces bool, hashSeed uint32) []string {
 	tmp := tmpDir
 	if !namespaces {
 		tmp = filepath.Join(filepath.Dir(dir), "tmp")
 	}
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TZ=UTC", "HOME=" + dir, "TMPDIR=" + tmp,
-		"MPLBACKEND=Agg", "MPLCONFIGDIR=" + filepath.Join(tmp, "matplotlib"), "PYTHONHASHSEED=0",
+		"MPLBACKEND=Agg", "MPLCONFIGDIR=" + filepath.Join(tmp, "matplotlib"), "PYTHONHASHSEED=" + strconv.FormatUint(uint64(hashSeed), 10),
 		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
 		// One arena for two threads: each reserves 64 MiB of address space.
 		"MALLOC_ARENA_MAX=2",

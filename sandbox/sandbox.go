@@ -140,7 +140,7 @@ func (s *Sandbox) Start(ctx context.Context, spec Spec) (Session, error) {
 		return nil, fmt.Errorf("sandbox: start: wait for a slot: %w", err)
 	}
 	begin := time.Now()
-	sess, err := s.start(ctx, slot, files, spec.Seed)
+	sess, err := s.start(ctx, slot, files, spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.StartTime += time.Since(begin)
@@ -178,7 +178,7 @@ func (s *Sandbox) acquire(ctx context.Context) (int, error) {
 }
 
 // start starts a session in slot, which it owns from here on.
-func (s *Sandbox) start(ctx context.Context, slot int, files []bindFile, seed int64) (*session, error) {
+func (s *Sandbox) start(ctx context.Context, slot int, files []bindFile, spec Spec) (*session, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *Sandbox) start(ctx context.Context, slot int, files []bindFile, seed in
 	s.mu.Unlock()
 	defer s.starts.Done()
 
-	sess, err := s.launch(ctx, slot, files, seed)
+	sess, err := s.launch(ctx, slot, files, spec)
 	if err != nil {
 		s.slots <- slot
 		return nil, err

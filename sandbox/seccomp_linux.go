@@ -36,13 +36,35 @@ var denied = []string{
 	// Identity.
 	"setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid", "capset", "setsid", "setpgid",
 	"mknod", "mknodat",
+	// Code from memory, which no path rule covers.
+	"memfd_create", "uselib",
+	// What sessions that read the same file could see or change of one another, and of the host.
+	"inotify_init", "inotify_init1", "cachestat", "sync", "sysfs", "ustat",
+	"setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
 }
 
-var absent = []string{"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"}
+// absent are calls that libraries do without when the kernel has none. flock is among them because a
+// lock on a shared data file would hold up the other sessions that read it.
+var absent = []string{"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "flock"}
+
+// lowWord are denied values of an argument of which the kernel looks at the low 32 bits only: a
+// comparison of all 64 bits would let through the same value with a high bit set.
+var lowWord = []struct {
+	name   string
+	arg    uint32
+	values []uint32
+}{
+	// The signal at our death is what ends a session whose supervisor was killed.
+	{"prctl", 0, []uint32{unix.PR_SET_PDEATHSIG, unix.PR_SET_SECCOMP, unix.PR_SET_CHILD_SUBREAPER, unix.PR_SET_PTRACER, unix.PR_SET_MM, unix.PR_SCHED_CORE}},
+	// A terminal's input queue.
+	{"ioctl", 1, []uint32{unix.TIOCSTI, unix.TIOCLINUX}},
+	// Leases and notices reach other holders of a file; pipe buffers are counted by user.
+	{"fcntl", 1, []uint32{unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ}},
+}
 
 // filter assembles the program. The library answers a foreign architecture with the default action,
 // which here is to allow: a 32-bit call would pass. So its program runs behind our own test, which
-// kills.
+// kills. Calls that are newer than the library's table don't exist either.
 func filter(pid int) ([]bpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -73,9 +95,6 @@ func filter(pid int) ([]bpf.RawInstruction, error) {
 				// Signals to itself only.
 				arg("kill", 0, seccomp.NotEqual, uint64(pid)),
 				arg("tgkill", 0, seccomp.NotEqual, uint64(pid)),
-				// A terminal's input queue, and a child subreaper.
-				arg("ioctl", 1, seccomp.Equal, unix.TIOCSTI),
-				arg("prctl", 0, seccomp.Equal, unix.PR_SET_SECCOMP),
 			}},
 		},
 	}
@@ -87,8 +106,29 @@ func filter(pid int) ([]bpf.RawInstruction, error) {
 		bpf.LoadAbsolute{Off: 4, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
 		bpf.RetConstant{Val: uint32(seccomp.ActionKillProcess)},
+		bpf.LoadAbsolute{Off: 0, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newest(info), SkipFalse: 1},
+		bpf.RetConstant{Val: uint32(enosys)},
+	}
+	for _, l := range lowWord {
+		guard = append(guard, bpf.LoadAbsolute{Off: 0, Size: 4},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.SyscallNames[l.name]), SkipFalse: uint8(1 + 2*len(l.values))},
+			// struct seccomp_data: the arguments start at 16, little-endian on every port.
+			bpf.LoadAbsolute{Off: 16 + 8*l.arg, Size: 4})
+		for _, v := range l.values {
+			guard = append(guard, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipFalse: 1}, bpf.RetConstant{Val: uint32(eperm)})
+		}
 	}
 	return bpf.Assemble(append(guard, program...))
+}
+
+// newest is the highest number that the table names.
+func newest(info *arch.Info) uint32 {
+	highest := 0
+	for _, nr := range info.SyscallNames {
+		highest = max(highest, nr)
+	}
+	return uint32(highest)
 }
 
 // loadFilter installs the filter on this thread; no_new_privs is set already.

@@ -59,7 +59,7 @@ func (s *Sandbox) selfTest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sess, err := s.start(ctx, slot, []bindFile{{Name: "selftest.csv", Path: data}}, 0)
+	sess, err := s.start(ctx, slot, []bindFile{{Name: "selftest.csv", Path: data}}, Spec{})
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Sandbox) selfTestCell(secret string) string {
 		home = "/home"
 	}
 	var names []string
-	for _, v := range environment("", true) {
+	for _, v := range environment("", true, 0) {
 		name, _, _ := strings.Cut(v, "=")
 		names = append(names, name)
 	}

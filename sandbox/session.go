@@ -6,6 +6,7 @@ package sandbox
 
 import (
 	"context"
+	"time"
 
 	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/trajectory"
@@ -30,7 +31,8 @@ type Result struct {
 	// Output is stdout and stderr as the model sees it: capped (head and tail, total stated),
 	// valid UTF-8, without ANSI sequences, carriage returns collapsed.
 	Output string
-	// Traceback shows the cell's own lines only; empty unless the cell raised.
+	// Traceback shows the cell's own lines only, or says what ended the session; empty unless the
+	// cell raised or the session ended.
 	Traceback string
 	// Exception is the exception's type name, e.g. KeyError.
 	Exception string
@@ -40,6 +42,8 @@ type Result struct {
 	Statements, Completed int
 	// NamespaceLost: the session is gone; the next cell would need a new one.
 	NamespaceLost bool
+	// LateBytes counts what threads and tasks of earlier cells printed during this one; it is dropped.
+	LateBytes int64
 	// WallS and CPUS are the cell's own seconds.
 	WallS, CPUS float64
 }
@@ -60,6 +64,9 @@ type Spec struct {
 	Files map[string]string
 	// Seed seeds random and numpy.
 	Seed int64
+	// Clock is what the session's wall clock shows: it stands still but for time.sleep. The zero
+	// time is the real clock. What measures time, not tells it (time.monotonic), stays real.
+	Clock time.Time
 }
 
 // Session is one persistent Python namespace. It is used by one goroutine at a time.
