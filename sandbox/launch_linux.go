@@ -157,7 +157,7 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 		Tier: s.tier, SwitchID: s.tier.namespaces() && s.ranged, Dir: dir,
 		Limits: initLimits{AddressSpace: uint64(l.MemoryBytes), FileSize: uint64(l.FileBytes),
 			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes)},
-		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap},
+		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap + "run('runner')\n"},
 		Env:  environment(dir, s.tier.namespaces(), s.cfg.HashSeed),
 	}
 	if !s.tier.namespaces() {
@@ -197,6 +197,8 @@ func environment(dir string, namespaces bool, hashSeed uint32) []string {
 		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
 		// One arena for two threads: each reserves 64 MiB of address space.
 		"MALLOC_ARENA_MAX=2",
+		// Arrow's allocator would start a thread when it is loaded; a process with two can't be forked.
+		"JE_ARROW_MALLOC_CONF=background_thread:false",
 		// joblib would start processes, which a session can't.
 		"JOBLIB_MULTIPROCESSING=0", "LOKY_MAX_CPU_COUNT=1",
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // runnerParts are the sources of the runner: python/NAME.py for each name.
-var runnerParts = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit"}
+var runnerParts = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit", "zygote"}
 
-//go:embed python/runner.py python/channel.py python/output.py python/describe.py python/trace.py python/primitives.py python/audit.py
+//go:embed python/runner.py python/channel.py python/output.py python/describe.py python/trace.py python/primitives.py python/audit.py python/zygote.py
 var runnerSources embed.FS
 
-// bootstrap reads the runner's compiled code from the control socket and runs it. It is the only
-// code on the interpreter's command line.
+// bootstrap defines run(part), which reads the compiled parts from the control socket and calls
+// the part's main. It is the only code on the interpreter's command line.
 //
 //go:embed python/bootstrap.py
 var bootstrap string

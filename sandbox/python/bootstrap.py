@@ -7,5 +7,8 @@ def read(n):
             os._exit(0)
         b += c
     return b
-p = marshal.loads(read(int.from_bytes(read(4), "big")))
-exec(p["runner"], {"__name__": "verigraph.runner", "parts": p})
+def run(name):
+    p = marshal.loads(read(int.from_bytes(read(4), "big")))
+    space = {"__name__": "verigraph." + name, "parts": p, "read": read}
+    exec(p[name], space)
+    space["main"]()

@@ -279,7 +279,10 @@ def main():
     start = channel.read()
     sys.path[:] = start["sys_path"]
     random.seed(start["seed"])
-    sys.meta_path.insert(0, SeedNumpy(start["seed"]))
+    if "numpy.random" in sys.modules:  # the zygote's imports
+        sys.modules["numpy.random"].seed(start["seed"] & 0xFFFFFFFF)
+    else:
+        sys.meta_path.insert(0, SeedNumpy(start["seed"]))
     session = Session(start)
     builtins.exit = builtins.quit = _exit
     builtins.input = _input
@@ -289,6 +292,3 @@ def main():
     warnings.filterwarnings("ignore", message=".*is non-interactive, and thus cannot be shown")
     sys.addaudithook(session.audit.hook)
     session.serve()
-
-
-main()
