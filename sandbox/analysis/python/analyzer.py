@@ -14,9 +14,9 @@ import warnings
 
 from calls import Calls
 from expr import EXPRESSIONS, Expressions
-from interp import MAX_STEPS, STATEMENTS, Machine, TooComplex
+from interp import STATEMENTS, Machine, TooComplex
 from library import Library
-from state import Coder
+from state import Coder, forget
 from taint import Scan
 from values import *
 
@@ -28,7 +28,7 @@ EXPRESSIONS[ast.Call] = Calls.e_call
 
 
 class Pass(Calls, Library, Expressions, Machine):
-    limit = MAX_STEPS
+    """All parts of the interpreter."""
 
 
 def parse(source):
@@ -87,23 +87,27 @@ class Cell:
     def statement(self, s):
         m = self.machine
         m.begin()
-        trouble = None
+        line = min([s.lineno] + [d.lineno for d in getattr(s, "decorator_list", ())])
+        position = {"line": line, "end_line": s.end_lineno or s.lineno}
+        self.scan = Scan(self.module_path)
+        out = dict(position)
         try:
             STATEMENTS[type(s)](m, s)
+            m.taints |= self.scan.scan(s)
+            self.describe(out)
+            return out
         except TooComplex:
             trouble = "too complex to follow"
         except RecursionError:
             trouble = "nested too deeply to follow"
-        scan = self.scan = Scan(self.module_path)
-        scan.scan(s)
-        m.taints |= scan.found
-        line = min([s.lineno] + [d.lineno for d in getattr(s, "decorator_list", ())])
-        out = {"line": line, "end_line": s.end_lineno or s.lineno}
-        if trouble:
-            self.give_up(s, trouble, out)
-        else:
-            self.describe(s, out)
-        return out
+        except Exception as e:
+            # A fault of the pass must cost precision, never a cell: nothing is claimed of the statement.
+            trouble = "internal: %s" % type(e).__name__
+        finally:
+            m.total += m.steps
+        m.taints |= self.scan.scan(s)
+        self.give_up(s, trouble, position)
+        return position
 
     def module_path(self, name):
         env = self.machine.module.env
@@ -114,7 +118,7 @@ class Cell:
 
     # ---- results ------------------------------------------------------------------------------
 
-    def describe(self, s, out):
+    def describe(self, out):
         m = self.machine
         env = m.module.env if m.module.env is not None else {}
         must = m.module.must
@@ -217,12 +221,12 @@ class Cell:
         if template is not None:
             out["template"] = template
         if arguments:
-            out["arguments"] = [self.argument(name, n, v) for name, (n, v) in arguments.items()]
+            out["arguments"] = [self.argument(name, *a) for name, a in arguments.items()]
         if dynamic:
             out["dynamic"] = True
         return out
 
-    def argument(self, name, node, v):
+    def argument(self, name, node, v, whole):
         m = self.machine
         out = {"name": name, "expression": self.text(node)}
         self.names(out, "reads", v.reads)
@@ -232,7 +236,7 @@ class Cell:
             out["dynamic_files"] = True
         if v.flags & UNTRACKED:
             out["untracked"] = True
-        if type(node) is ast.Name:
+        if whole:
             out["variable"] = node.id
         return out
 
@@ -366,4 +370,5 @@ def main(seconds, memory):
         write.flush()
         count += 1
         if count % 64 == 0:
+            forget()
             gc.collect()

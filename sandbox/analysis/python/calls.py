@@ -96,7 +96,10 @@ class Calls:
                 for k in n.keywords:
                     if k.arg is not None and k.arg != "template":
                         old = entry[3].get(k.arg)
-                        entry[3][k.arg] = (k.value, join(old[1] if old else None, kws[k.arg]))
+                        # A name that this statement bound has no version that the graph could show.
+                        whole = type(k.value) is ast.Name and direct and k.value.id not in self.module.env
+                        entry[3][k.arg] = (k.value, join(old[1] if old else None, kws[k.arg]),
+                                           whole and (old is None or old[2]))
         return self.stamp(mix(values, SCALAR))
 
     def call_dynamic_primitive(self, lib, node, values):
@@ -205,7 +208,7 @@ class Calls:
             return self.run_generator_expression(fn)
         key = (id(node), id(fn.closure))
         scope = scope_of(node)
-        self.steps += 1
+        self.spend(5)
         params = self.parameters_of(fn, args, kws, star, extra)
         running = self.active.get(key)
         if running is not None:
@@ -587,6 +590,8 @@ class Calls:
         everything = [v] + values
         if v.kind == SUPER:
             return self.super_method(name, args, kws, n, star)
+        if name in ("send", "throw", "asend", "athrow") and v.code:
+            self.untracked.add("a value sent into a generator")
         if v.code:
             done = self.user_method(v, name, args, kws, n, star)
             if done is not None:
@@ -644,9 +649,15 @@ class Calls:
                     own = v.holds | v.own & self.BUF
                     for x in args[1:]:
                         own |= x.own | x.holds
+                if name == "items" and not v.code:
+                    inner = v.holds | v.own & self.BUF
+                    out = mix(results, GEN, 0, inner)
+                    value = mix(results, ANY, inner, v.holds)
+                    out.elems = (alt(mix(results, TUPLE, 0, inner), elems=(mix(results, SCALAR), value)),)
+                    return out
                 return mix(results, ANY if name == "get" else GEN, own, v.holds | v.own & self.BUF, v.code)
             if name in ("get", "__getitem__", "xs", "get_group"):
-                out = self.iterate(alt(v, elems=None), id(n))
+                out = self.iterate(alt(v, elems=None, kind=ANY if kind == DICT else kind), id(n))
                 for x in args[1:]:
                     out = join(out, x)
                 return mix_onto(out, *results)
@@ -752,7 +763,8 @@ class Calls:
         values = args + list(kws.values())
         own = v.own or v.holds
         if v.kind == OBJECT or v.kind == ANY and name not in CONTAINER_MUTATORS and name not in ESTIMATOR_METHODS:
-            own = v.own | v.holds if v.kind == ANY else v.own
+            # What is written to a wrapper goes on to what it wraps.
+            own = v.own | v.holds if v.kind == ANY or name in WRITES else v.own
         self.mutate(own, *results)
         self.write_through(v)
         if v.own:

@@ -336,7 +336,7 @@ class Expressions:
             return self.item_of_table(v, key, n, both, sliced, picks)
         if kind == LOC:
             return self.item_of_accessor(v, n, both, sliced, picks)
-        out = self.iterate(v, id(n))
+        out = self.iterate(alt(v, kind=ANY) if kind == DICT else v, id(n))
         out = mix_onto(out, key)
         if sliced:
             out = alt(out, holds=out.holds | v.holds, kind=ANY, const=None)
@@ -416,6 +416,9 @@ class Expressions:
             return mix((v,), SCALAR)
         if kind == SERIES:
             return mix((v,), ANY, v.holds, v.holds, v.code)
+        if kind == DICT and not v.code:
+            # Keys are hashable: what can change in place is in the values.
+            return mix((v,), SCALAR)
         if kind == GROUP or kind == GROUPED_SERIES:
             out = mix((v,), TUPLE, 0, v.own & self.BUF | v.holds)
             out.elems = (mix((v,), SCALAR), mix((v,), PANDAS, v.own & self.BUF, v.holds))

@@ -82,7 +82,7 @@ def mode_of(args, kws, position=1):
 
 def open_file(m, path, mode, values):
     out = mix(values, FILE)
-    reads = "r" in mode or "+" in mode or "a" in mode
+    reads = "r" in mode or "+" in mode
     writes = any(c in mode for c in "wax+")
     if writes:
         write(m, path, *values)

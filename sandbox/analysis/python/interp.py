@@ -15,7 +15,8 @@ from values import *
 BUILTIN_NAMES = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__spec__", "__annotations__"}
 
 # Work allowed per statement, in expressions evaluated; measured 60-line cells need about 2,000.
-MAX_STEPS = 60000
+MAX_STEPS = 40000
+MAX_CELL_STEPS = 200000
 MAX_DEPTH = 40
 MAX_PASSES = 24
 
@@ -54,6 +55,8 @@ class Machine:
         self.files, self.file_index = [], {}
         self.module = Frame("mod", None)
         self.source = source
+        self.total = 0                # steps of the statements so far
+        self.steps, self.limit = 0, MAX_CELL_STEPS
         self.widen()
 
     def widen(self):
@@ -61,6 +64,12 @@ class Machine:
         size = self.used.bit_length() // 2 + 4096
         self.OBJ = ((1 << 2 * size) - 1) // 3
         self.BUF = self.OBJ << 1
+
+    def spend(self, steps):
+        """Counts work. Steps are counted and not timed, so that a cell's analysis is the same everywhere."""
+        self.steps += steps
+        if self.steps > self.limit:
+            raise TooComplex()
 
     # ---- names, roots -------------------------------------------------------------------------
 
@@ -86,6 +95,7 @@ class Machine:
         self.weak = self.branch = self.guarded = 0
         self.early = False
         self.steps = 0
+        self.limit = min(MAX_STEPS, max(MAX_CELL_STEPS - self.total, 0))
         self.pcr = self.pcc = self.pcf = self.pcg = 0
         self.tries = []
         self.site = None
@@ -152,14 +162,16 @@ class Machine:
                     frame = frame.parent
             elif isinstance(item, Cls):
                 parts = list(item.attrs.values())
-                out |= self.code_reach(item.bases, seen)
+                out |= item.root | self.code_reach(item.bases, seen)
             elif isinstance(item, Inst):
-                parts = list(item.cls.attrs.values())
+                parts = []
+                out |= self.code_reach((item.cls,), seen)
             elif isinstance(item, Bound):
                 parts = [item.me]
                 out |= self.code_reach((item.fn,), seen)
             else:
                 parts = []
+            self.spend(1 + len(parts) // 4)
             for p in parts:
                 if id(p) in seen:
                     continue
@@ -174,6 +186,7 @@ class Machine:
         changed = True
         while changed:
             changed = False
+            self.spend(len(entries) // 4)
             for owner, held in entries.items():
                 if mask & owner and (held.holds | mask) != mask:
                     mask |= held.holds
@@ -243,8 +256,7 @@ class Machine:
         """v as it is when made on the current path: loops and tests it stands under flow in."""
         if not (self.pcr or self.pcc or self.pcf or self.pcg):
             return v
-        return alt(v, reads=v.reads | self.pcr, ctl=v.ctl | self.pcc, files=v.files | self.pcf,
-                   flags=v.flags | self.pcg)
+        return mix_onto(v, V(ANY, reads=self.pcr, ctl=self.pcc, files=self.pcf, flags=self.pcg))
 
     def sink(self, v):
         """v has an effect outside the expression: it is data that the statement reads."""
@@ -357,6 +369,7 @@ class Machine:
         if b is None or a is b:
             return a
         ea, eb = a[0], b[0]
+        self.spend((len(ea) + len(eb)) // 4)
         out = {}
         outer = self.earlier if self.frame.kind == "mod" else lambda name: None
         for name, v in ea.items():
@@ -710,7 +723,7 @@ class Machine:
             self.tries.append(entry)
         self.run(s.body)
         if swallow:
-            self.tries.remove(entry)
+            self.tries.pop()
             self.set(self.join_states(self.take(), entry[1]))
 
     def lets_errors_through(self, node):
@@ -735,7 +748,7 @@ class Machine:
         entry = [f, self.fork()]
         self.tries.append(entry)
         self.run(s.body)
-        self.tries.remove(entry)
+        self.tries.pop()
         normal = self.take()
         raised = entry[1]
         self.set(normal)
@@ -758,7 +771,7 @@ class Machine:
                 self.delete(ast.Name(h.name, ast.Del()))
             end = self.join_states(end, self.take())
         if s.finalbody:
-            self.tries.remove(outer)
+            self.tries.pop()
             exceptional = self.join_states(outer[1], self.join_states(raised, end))
             self.set(exceptional)
             self.run(s.finalbody)
@@ -926,6 +939,7 @@ class Machine:
                 if isinstance(c, Fn) and c.closure is frame:
                     c.cls = cls
         v = self.owned(mix(values, CLASS, 0, 0, (cls,)), id(s))
+        cls.root = v.own
         v = alt(v, holds=v.holds | self.reach(v) & ~v.own)
         for node, d in reversed(list(zip(s.decorator_list, decorators))):
             v = self.decorate(d, v, node)
@@ -937,15 +951,21 @@ class Machine:
 
 def mix_onto(v, *others):
     """v that also comes from the others."""
-    r, c, f, g = v.reads, v.ctl, v.files, v.flags
+    r = c = f = g = 0
     for o in others:
         r |= o.reads
         c |= o.ctl
         f |= o.files
         g |= o.flags
-    if r == v.reads and c == v.ctl and f == v.files and g == v.flags:
+    if not (r or c or f or g):
         return v
-    return alt(v, reads=r, ctl=c, files=f, flags=g)
+    elems = v.elems
+    if elems:
+        # The parts of a display come from what the whole comes from.
+        source = V(ANY, reads=r, ctl=c, files=f, flags=g)
+        elems = tuple([mix_onto(e, source) for e in elems])
+    return V(v.kind, v.own, v.holds, v.code, v.reads | r, v.ctl | c, v.files | f, v.flags | g,
+             v.const, v.items, elems, v.lib)
 
 
 def decorator_name(node):

@@ -12,6 +12,8 @@ from values import *
 
 _trees = {}
 MAX_TREES = 2000
+# Code that is nested deeper, or takes more, is kept as unknown code: calls of it are untracked.
+MAX_NESTING, MAX_CODE_ITEMS = 6, 120
 
 
 def bits(mask):
@@ -30,6 +32,12 @@ def mask(numbers):
     return out
 
 
+def forget():
+    """Drops parsed sources when there are many; they are parsed again when needed."""
+    if len(_trees) > MAX_TREES:
+        _trees.clear()
+
+
 class Coder:
     """Turns values into JSON and back; sources of functions are kept apart, by hash."""
 
@@ -43,6 +51,8 @@ class Coder:
     # ---- out ----------------------------------------------------------------------------------
 
     def encode(self, v, depth=0):
+        if depth == 0:
+            self.budget = MAX_CODE_ITEMS
         out = {"k": v.kind}
         if v.own:
             out["o"] = bits(v.own)
@@ -57,7 +67,8 @@ class Coder:
         if v.flags & UNTRACKED:
             out["u"] = 1
         if v.code:
-            if depth > 6:
+            self.budget -= len(v.code)
+            if depth > MAX_NESTING or self.budget < 0:
                 out["f"] = [None]
             else:
                 out["f"] = [self.encode_code(c, depth + 1) for c in v.code]
@@ -83,13 +94,13 @@ class Coder:
                 out["e"] = env
                 if c.closure.root:
                     out["r"] = bits(c.closure.root)
-            if c.cls is not None and depth < 6:
+            if c.cls is not None and depth < MAX_NESTING and self.budget > 0:
                 out["b"] = [self.encode_code(b, depth + 1) for b in c.cls.bases]
                 out["z"] = 1 if c.cls.open else 0
             return out
         if isinstance(c, (Cls, Inst)):
             cls = c.cls if isinstance(c, Inst) else c
-            return {"t": "c" if c is cls else "i", "n": cls.name, "z": 1 if cls.open else 0,
+            return {"t": "c" if c is cls else "i", "n": cls.name, "z": 1 if cls.open else 0, "r": bits(cls.root),
                     "a": {n: self.encode(v, depth) for n, v in cls.attrs.items()},
                     "b": [self.encode_code(b, depth + 1) for b in cls.bases]}
         if isinstance(c, Bound):
@@ -109,7 +120,7 @@ class Coder:
             f = f.parent
         if not env:
             return {}
-        if depth > 5 or len(env) > 40:
+        if depth >= MAX_NESTING or len(env) > 40:
             return None
         return {n: self.encode(v, depth) for n, v in env.items()}
 
@@ -128,6 +139,7 @@ class Coder:
                 return None
             key = node._key = "$f:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
             node._text = text
+        _trees.setdefault(key, node)
         if key not in self.known:
             self.new[key] = node._text
             self.known.add(key)
@@ -173,6 +185,7 @@ class Coder:
             return fn
         if t in "ci":
             cls = Cls(c["n"])
+            cls.root = mask(c.get("r", ()))
             cls.attrs = {n: self.decode(v) for n, v in c["a"].items()}
             cls.bases = tuple(b for b in map(self.decode_code, c["b"]) if isinstance(b, Cls))
             cls.open = bool(c.get("z")) or len(cls.bases) != len(c["b"])
@@ -209,8 +222,6 @@ class Coder:
             if isinstance(node, ast.Expr):
                 node = node.value
             node._key, node._text = key, text
-            if len(_trees) > MAX_TREES:
-                _trees.clear()
             _trees[key] = node
         return node
 

@@ -123,6 +123,7 @@ MUTATORS = words("""append extend insert add update pop popitem remove discard c
 # What a mutator's arguments become part of.
 CONTAINER_MUTATORS = words("""append extend insert add update setdefault appendleft extendleft put
     __setitem__ remove discard pop clear sort reverse popitem popleft rotate fill resize partition""")
+WRITES = words("write writelines writerow writerows writeheader close writestr")
 ESTIMATOR_METHODS = words("fit fit_transform fit_predict fit_resample partial_fit compile train set_params")
 # On pandas objects these names return a new object.
 PANDAS_PURE_EXCEPTIONS = words("""append add subtract truncate rotate partition register step compile train
@@ -164,7 +165,8 @@ FRESH_METHODS = words("""
 NUMERIC_METHODS = words("""mean median std var count quantile skew kurt kurtosis sem mad cumprod nunique isna isnull
     notna notnull rank corr cov round abs strftime total_seconds isoformat strip lower upper startswith endswith
     find rfind encode decode argmax argmin argsort searchsorted item any all score predict predict_proba
-    pct_change size value_counts describe format zfill isdigit hexdigest timestamp weekday corrwith""")
+    pct_change size value_counts describe format sum min max prod product cumsum cumprod cummax cummin ptp
+    mode diff zfill isdigit hexdigest timestamp weekday corrwith""")
 # Pure methods whose result may be the receiver or a part of it.
 VIEW_METHODS = words("""get items keys values iterrows itertuples head tail groupby rolling expanding resample
     ewm reshape ravel view squeeze swapaxes transpose to_numpy to_frame flatten xs take get_group pipe filter

@@ -82,12 +82,11 @@ def merge_code(a, b):
         return a
     if not a:
         return b
-    out = list(a)
-    for item in b:
-        if not any(item is other for other in out):
-            out.append(item)
-    if len(out) == len(a):
+    known = set(map(id, a))
+    out = [item for item in b if id(item) not in known]
+    if not out:
         return a
+    out = list(a) + out
     if len(out) > MAX_CODE:
         return (UNKNOWN,) if UNKNOWN not in a else a
     return tuple(out)
@@ -174,7 +173,7 @@ class Fn:
 
 class Cls:
     """A user class."""
-    __slots__ = ("name", "attrs", "bases", "open", "inst", "node")
+    __slots__ = ("name", "attrs", "bases", "open", "inst", "node", "root")
 
     def __init__(self, name, node=None):
         self.name = name
@@ -183,6 +182,7 @@ class Cls:
         self.open = False        # has a base that the pass can't see into
         self.inst = Inst(self)
         self.node = node
+        self.root = 0            # of the class object, which its instances share
 
 
 class Inst:

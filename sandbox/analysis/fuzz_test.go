@@ -1,0 +1,62 @@
+package analysis_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/verigraph/verigraph/sandbox/analysis"
+)
+
+func FuzzEverySourceIsAnOutcomeWithoutFaultsOfThePass(f *testing.F) {
+	prelude, cases := readCorpus(f)
+	for _, c := range cases {
+		f.Add(strings.Join(c.cells, "\n"))
+	}
+	for _, s := range readSolutions(f) {
+		f.Add(strings.Join(s.Cells, "\n"))
+	}
+	a := newAnalyzer(f, analysis.Config{Processes: 1})
+	s := newSession(a)
+	s.run(f, prelude)
+	f.Fuzz(func(t *testing.T, source string) {
+		got, err := a.Analyze(context.Background(), source, s.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noInternalFaults(t, got)
+		last := 0
+		for _, st := range got.Statements {
+			if st.Line < last || st.EndLine < st.Line {
+				t.Errorf("statement at lines %d to %d after line %d", st.Line, st.EndLine, last)
+			}
+			last = st.Line
+		}
+	})
+}
+
+// benchmarkCell is 60 lines of ordinary analysis.
+func benchmarkCell(b *testing.B) string {
+	var lines []string
+	for _, s := range readSolutions(b) {
+		for _, cell := range s.Cells {
+			lines = append(lines, strings.Split(strings.TrimRight(cell, "\n"), "\n")...)
+			if len(lines) >= 60 {
+				return strings.Join(lines, "\n")
+			}
+		}
+	}
+	b.Fatal("the solutions have fewer than 60 lines")
+	return ""
+}
+
+func BenchmarkCellOf60Lines(b *testing.B) {
+	a := newAnalyzer(b, analysis.Config{Processes: 1})
+	cell := benchmarkCell(b)
+	for b.Loop() {
+		got, err := a.Analyze(context.Background(), cell, nil)
+		if err != nil || got.Error != "" {
+			b.Fatal(got.Error, err)
+		}
+	}
+}
