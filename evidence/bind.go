@@ -89,7 +89,7 @@ func (g *Graph) checkBind(r BindRequest) (*bound, *Refusal) {
 	}
 	b := &bound{parts: parts}
 	for _, rule := range []func(*bound, BindRequest, []*templateField) *Refusal{
-		g.checkLiterals, g.checkValues, g.checkFields, g.checkSpecs,
+		g.checkLiterals, g.checkValues, g.checkFields, g.checkSpecs, g.checkTypes,
 	} {
 		if refusal := rule(b, r, fields); refusal != nil {
 			return nil, refusal
@@ -184,6 +184,24 @@ func (g *Graph) checkSpecs(b *bound, _ BindRequest, fields []*templateField) *Re
 		}
 		if f.printsDigits(b.values[f.name].Kind, digits) {
 			return refuse("bind_spec_digits", "The format of {%s} prints digits of its own; use a plain format such as {%s:.2f}.", short(f.name), short(f.name))
+		}
+	}
+	return nil
+}
+
+// ownType is how the session names a type that its own code made, whatever the type says of itself.
+const ownType = "__main__."
+
+// checkTypes refuses objects of the trajectory's own types that render numbers: such a type decides
+// itself what it renders, so the text says nothing about the data that the object was made from. An
+// object of a library's that is none of the plain kinds has to give up a plain value just as well.
+func (g *Graph) checkTypes(b *bound, r BindRequest, fields []*templateField) *Refusal {
+	for i, f := range fields {
+		v := b.values[f.name]
+		own := strings.HasPrefix(v.Type, ownType)
+		if (own || v.Kind == KindOther) && boundNumber("", r.Fields[i].Text) {
+			return refuse("bind_own_type", "The value %s is a %s, which renders numbers in a way of its own; bind a plain number, e.g. %s=float(...).",
+				short(f.name), short(strings.TrimPrefix(v.Type, ownType)), short(f.name))
 		}
 	}
 	return nil

@@ -49,6 +49,10 @@ func TestBindRefusesByRule(t *testing.T) {
 		{"bind_spec_digits", request("{m:09}", str("m", "3"))},
 		{"bind_spec_digits", request("{m:34.65}", date)},
 		{"bind_spec_digits", request("{m:{w}<9}", m, num("w", "3"))},
+		{"bind_own_type", request("{m}", value{Value{Name: "m", Kind: KindOther, Type: "__main__.N"}, "34.65"})},
+		{"bind_own_type", request("{m}", value{Value{Name: "m", Kind: KindList, Type: "__main__.L"}, "34.65"})},
+		{"bind_own_type", request("{m.mean}", value{Value{Name: "m", Kind: KindOther, Type: "some.Result"}, "34.65"})},
+		{"bind_own_type", request("{m}", value{Value{Name: "m", Kind: KindOther, Type: "__main__.N"}, "seventeen"})},
 	} {
 		w := newWorld(t)
 		w.do("bind", Statement{}, nil, func(cell *Cell) {

@@ -147,19 +147,46 @@ func rebinds(st *Statement, name string) bool {
 	return slices.Contains(st.Writes, name) || slices.Contains(st.MaybeWrites, name)
 }
 
-// abandon handles the statement in progress when it raised. It moves no name on, but a compound
-// statement may have rebound a name before it raised, so the old version is no longer known to be
-// what the name holds: the new one is grounded only by what the statement reads.
+// abandon handles the statement in progress when it raised. A compound statement may have rebound
+// names before that: their new versions are grounded by what the statement reads alone, since the
+// old value may be gone. What it may have changed in place is still the old object. A simple
+// statement binds at its very end, so it bound nothing.
 func (c *Cell) abandon() {
 	st := &c.statements[c.next]
 	d := c.g.statementDeps(st, nil, false)
+	simple := c.simple(st)
 	for _, name := range effects(st) {
 		old, exists := c.g.current[name]
-		if exists && (slices.Contains(st.MaybeWrites, name) || rebinds(st, name) && !c.simple(st)) {
+		rebound := slices.Contains(st.MaybeWrites, name) || rebinds(st, name) && !simple
+		switch {
+		case rebound && exists:
 			c.version(name, d, []input{{node: old, kind: EdgeControl}})
+		case rebound:
+			c.version(name, d, nil)
+		case exists && slices.Contains(st.Mutates, name):
+			c.version(name, d, []input{{node: old, kind: EdgeCompute}})
 		}
 	}
 	c.writeFiles(st, d)
+	if !simple {
+		c.halfDefined(st)
+	}
+}
+
+// halfDefined brings the pass's own state on after a compound statement that raised. What it may
+// have defined anew is taken as defined; of what it may have redefined, neither the old nor the new
+// can be relied on, so the pass is told nothing and its uses count as reads of the name alone.
+func (c *Cell) halfDefined(st *Statement) {
+	for key, value := range st.Definitions {
+		old, known := c.g.definitions[key]
+		gone := value == nil || string(value) == "null"
+		switch {
+		case !known && !gone:
+			c.g.definitions[key] = value
+		case known && (gone || string(old) != string(value)):
+			delete(c.g.definitions, key)
+		}
+	}
 }
 
 // version makes a new version of a name.

@@ -80,6 +80,52 @@ func TestNameReboundByACompoundStatementThatRaisedKeepsNoGround(t *testing.T) {
 	w.wantStructural(w.mean("m"), false)
 }
 
+func TestNameFirstBoundByAStatementThatRaisedDependsOnWhatItRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.load()
+	code := "for c in df:\n    m = df[c].mean()"
+	c := w.g.Begin(w.turn, code, Analysis{Statements: []Statement{{Line: 1, EndLine: 2, Reads: []string{"df"}, MaybeWrites: []string{"c", "m"}}}})
+	c.End("exception")
+	w.wantInputs("m@1", "compute df@1")
+	c = w.g.Begin(w.turn, "if True:\n    k = 34.65\n    raise X", Analysis{Statements: []Statement{{Line: 1, EndLine: 3, Writes: []string{"k"}}}})
+	c.End("exception")
+	w.wantStructural(w.mean("k"), false)
+}
+
+func TestObjectChangedByAStatementThatRaisedDependsOnWhatItRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.load()
+	w.constant("seen")
+	c := w.g.Begin(w.turn, "for x in df: seen.append(x)", Analysis{Statements: []Statement{{Line: 1, EndLine: 1, Reads: []string{"df"}, Mutates: []string{"seen"}}}})
+	c.End("exception")
+	w.wantInputs("seen@2", "compute df@1", "compute seen@1")
+}
+
+func TestHelperRedefinedByAStatementThatRaisedIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	define := func(code, status string, definitions map[string]json.RawMessage) {
+		c := w.g.Begin(w.turn, code, Analysis{Statements: []Statement{{Line: 1, EndLine: 1, Definitions: definitions}}})
+		if status == "ok" {
+			c.Completed(Report{})
+		}
+		c.End(status)
+		w.turn++
+	}
+	define("def f(): return df", "ok", map[string]json.RawMessage{"f": []byte(`1`), "g": []byte(`1`), "h": []byte(`1`)})
+	define("if True: ...", "exception", map[string]json.RawMessage{"f": []byte(`2`), "g": []byte(`1`), "h": []byte(`null`), "new": []byte(`3`)})
+	d := w.g.Definitions()
+	if d["f"] != nil || d["h"] != nil || string(d["g"]) != "1" || string(d["new"]) != "3" {
+		t.Errorf("definitions are %s", d)
+	}
+	define("x = 1 / 0", "exception", map[string]json.RawMessage{"g": []byte(`2`)})
+	if d := w.g.Definitions(); string(d["g"]) != "1" {
+		t.Errorf("a simple statement that raised defined %s", d["g"])
+	}
+}
+
 func TestSimpleAssignmentThatRaisedLeavesTheOldVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

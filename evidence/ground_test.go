@@ -161,7 +161,6 @@ func TestStructuralPartByKindOfValue(t *testing.T) {
 		{"text that holds a number word", str("x", "seventeen"), false},
 		{"date", kind(KindDate, "May"), false},
 		{"list", kind(KindList, "[]"), false},
-		{"other with a digit", kind(KindOther, "<1>"), false},
 		{"number of the question", num("x", "0.05"), true},
 		{"text with a number of the question", str("x", "0.05"), true},
 		{"number near one of the question", num("x", "0.1"), false},
