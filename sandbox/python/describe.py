@@ -7,6 +7,8 @@ import sys
 
 LIST_ITEMS = 100
 NAME_CHARS = 60
+HEAP_TYPE = 1 << 9  # types made at run time; the interpreter's own static ones can't be forged
+_flags = type.__dict__["__flags__"].__get__  # past what a metaclass says
 
 
 def is_claim(value):
@@ -27,7 +29,18 @@ def type_name(value):
     module, name = getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")
     if not isinstance(module, str) or not isinstance(name, str):
         return "object"
+    # A class that the session's code made is named as such, whatever module it claims to be from.
+    if module != "__main__" and _flags(kind) & HEAP_TYPE and not _stands_in(module, name, kind):
+        module = "__main__"
     return cut(name if module == "builtins" else f"{module}.{name}", 2 * NAME_CHARS)
+
+
+def _stands_in(module, name, kind):
+    """Whether the module holds the class under its name."""
+    found = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is kind
 
 
 def _family(value):
