@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -13,23 +16,59 @@ import (
 // sampling); Identity is then part of the cache key.
 type identifier interface{ Identity() string }
 
-// Cache keeps verdicts by content: judge identity and every text that the judge sees. Failures are
-// never kept. It is bounded, drops the oldest entry when full, and is safe for concurrent use.
+// Store keeps verdicts durably for all replicas. It is safe for concurrent use.
+type Store interface {
+	// Get returns the value of a key and whether there is one.
+	Get(ctx context.Context, key string) ([]byte, bool, error)
+	// Put stores a value and returns the one that stands afterwards: without replace the first one
+	// stays, so that replicas which judged the same text at once agree on one verdict.
+	Put(ctx context.Context, key string, value []byte, replace bool) ([]byte, error)
+}
+
+// CacheConfig configures a Cache.
+type CacheConfig struct {
+	// Limit bounds the verdicts held in memory.
+	Limit int
+	// Tenant keeps verdicts of different owners apart.
+	Tenant string
+	// Store is shared by replicas; nil keeps verdicts in memory only.
+	Store Store
+	// Rejudge asks for every verdict anew and replaces what the store holds.
+	Rejudge bool
+}
+
+// Cache keeps verdicts by content: tenant, judge identity (model, template hashes, sampling) and every
+// text that the judge sees. Failures are never kept. A store that fails costs a judge call and never
+// a verdict. It is safe for concurrent use.
 type Cache struct {
+	cfg      CacheConfig
 	mu       sync.Mutex
-	limit    int
 	order    [][32]byte // ring of keys, oldest at next once full
 	next     int
-	verdicts map[[32]byte]any
+	verdicts map[[32]byte][]byte
+	faults   atomic.Int64
 }
 
-// NewCache holds at most limit verdicts (at least one).
-func NewCache(limit int) *Cache {
-	return &Cache{limit: max(limit, 1), verdicts: map[[32]byte]any{}}
+// NewCache holds at most limit verdicts in memory (at least one).
+func NewCache(limit int) *Cache { return NewSharedCache(CacheConfig{Limit: limit}) }
+
+// NewSharedCache returns a cache in front of a store.
+func NewSharedCache(cfg CacheConfig) *Cache {
+	cfg.Limit = max(cfg.Limit, 1)
+	return &Cache{cfg: cfg, verdicts: map[[32]byte][]byte{}}
 }
 
-// Judge returns j behind the cache.
-func (c *Cache) Judge(j Judge) Judge { return cachedJudge{j, identity(j.Name(), j), c} }
+// StoreFaults counts the store's failures.
+func (c *Cache) StoreFaults() int64 { return c.faults.Load() }
+
+// Judge returns j behind the cache. A BlockJudge stays one.
+func (c *Cache) Judge(j Judge) Judge {
+	cached := cachedJudge{j, identity(j.Name(), j), c}
+	if b, ok := j.(BlockJudge); ok {
+		return cachedBlocks{cached, b}
+	}
+	return cached
+}
 
 // Outcome returns j behind the cache.
 func (c *Cache) Outcome(j OutcomeJudge) OutcomeJudge {
@@ -55,26 +94,64 @@ func contentKey(fields ...string) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-func (c *Cache) get(key [32]byte) (any, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v, ok := c.verdicts[key]
-	return v, ok
+func (c *Cache) key(fields ...string) [32]byte {
+	return contentKey(append([]string{c.cfg.Tenant}, fields...)...)
 }
 
-func (c *Cache) put(key [32]byte, v any) {
+// get looks into memory, then into the store. What can't be decoded is not there.
+func (c *Cache) get(ctx context.Context, key [32]byte, into any) bool {
+	c.mu.Lock()
+	value, ok := c.verdicts[key]
+	c.mu.Unlock()
+	if ok {
+		return json.Unmarshal(value, into) == nil
+	}
+	if c.cfg.Store == nil || c.cfg.Rejudge {
+		return false
+	}
+	value, ok, err := c.cfg.Store.Get(ctx, hex.EncodeToString(key[:]))
+	switch {
+	case err != nil:
+		c.faults.Add(1)
+		return false
+	case !ok || json.Unmarshal(value, into) != nil:
+		return false
+	}
+	c.remember(key, value)
+	return true
+}
+
+// put keeps a verdict, and reads into v the one that another replica stored first.
+func (c *Cache) put(ctx context.Context, key [32]byte, v any) {
+	value, err := json.Marshal(v)
+	if err != nil { // a NaN grade, which the scorer refuses
+		return
+	}
+	if c.cfg.Store != nil {
+		stands, err := c.cfg.Store.Put(ctx, hex.EncodeToString(key[:]), value, c.cfg.Rejudge)
+		switch {
+		case err != nil:
+			c.faults.Add(1)
+		case json.Unmarshal(stands, v) == nil:
+			value = stands
+		}
+	}
+	c.remember(key, value)
+}
+
+func (c *Cache) remember(key [32]byte, value []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.verdicts[key]; !ok {
-		if len(c.order) < c.limit {
+		if len(c.order) < c.cfg.Limit {
 			c.order = append(c.order, key)
 		} else {
 			delete(c.verdicts, c.order[c.next])
 			c.order[c.next] = key
-			c.next = (c.next + 1) % c.limit
+			c.next = (c.next + 1) % c.cfg.Limit
 		}
 	}
-	c.verdicts[key] = v
+	c.verdicts[key] = value
 }
 
 type cachedJudge struct {
@@ -83,18 +160,56 @@ type cachedJudge struct {
 	cache    *Cache
 }
 
+// Identity lets caches and panels be stacked.
+func (j cachedJudge) Identity() string { return j.identity }
+
 func (j cachedJudge) Entails(ctx context.Context, step Step) (trajectory.Verdict, error) {
-	key := contentKey(append([]string{"entails", j.identity, step.Question, step.Reasoning, step.Conclusion}, step.Premises...)...)
-	if v, ok := j.cache.get(key); ok {
-		verdict := v.(trajectory.Verdict)
-		verdict.Cached = true
-		return verdict, nil
+	key := j.cache.key(append([]string{"entails", j.identity, step.Question, step.Reasoning, step.Conclusion}, step.Premises...)...)
+	var kept trajectory.Verdict
+	if j.cache.get(ctx, key, &kept) && said(kept.Kind) {
+		kept.Cached = true
+		return kept, nil
 	}
 	v, err := j.Judge.Entails(ctx, step)
-	if err == nil {
-		j.cache.put(key, v)
+	if err == nil && said(v.Kind) {
+		j.cache.put(ctx, key, &v)
 	}
 	return v, err
+}
+
+// said reports the kinds that a judge may say.
+func said(k trajectory.VerdictKind) bool {
+	return k == trajectory.Entailed || k == trajectory.NotEntailed || k == trajectory.Abstained
+}
+
+type cachedBlocks struct {
+	cachedJudge
+	blocks BlockJudge
+}
+
+type blockVerdict struct {
+	First   int                `json:"first"`
+	Verdict trajectory.Verdict `json:"verdict"`
+}
+
+func (j cachedBlocks) EntailsBlock(ctx context.Context, b Block) (int, trajectory.Verdict, error) {
+	material, err := json.Marshal(b)
+	if err != nil {
+		return j.blocks.EntailsBlock(ctx, b)
+	}
+	key := j.cache.key("block", j.identity, string(material))
+	var kept blockVerdict
+	if j.cache.get(ctx, key, &kept) && kept.First >= -1 && kept.First < len(b.Steps) {
+		kept.Verdict.Cached = true
+		return kept.First, kept.Verdict, nil
+	}
+	first, v, err := j.blocks.EntailsBlock(ctx, b)
+	if err == nil {
+		kept = blockVerdict{first, v}
+		j.cache.put(ctx, key, &kept)
+		first, v = kept.First, kept.Verdict
+	}
+	return first, v, err
 }
 
 type cachedOutcome struct {
@@ -103,16 +218,19 @@ type cachedOutcome struct {
 	cache    *Cache
 }
 
+// Identity lets caches and panels be stacked.
+func (j cachedOutcome) Identity() string { return j.identity }
+
 func (j cachedOutcome) Outcome(ctx context.Context, item OutcomeItem) (OutcomeVerdict, error) {
-	key := contentKey("outcome", j.identity, item.Question, item.Reference, item.Answer, item.Evidence)
-	if v, ok := j.cache.get(key); ok {
-		verdict := v.(OutcomeVerdict)
-		verdict.Cached = true
-		return verdict, nil
+	key := j.cache.key("outcome", j.identity, string(item.Task), item.Question, item.Reference, item.Rubric, item.Answer, item.Evidence)
+	var kept OutcomeVerdict
+	if j.cache.get(ctx, key, &kept) && len(kept.Axes) > 0 {
+		kept.Cached = true
+		return kept, nil
 	}
 	v, err := j.OutcomeJudge.Outcome(ctx, item)
 	if err == nil {
-		j.cache.put(key, v)
+		j.cache.put(ctx, key, &v)
 	}
 	return v, err
 }

@@ -74,11 +74,11 @@ func TestFullCacheDropsItsOldestVerdict(t *testing.T) {
 
 func TestCachedOutcomesAreMarked(t *testing.T) {
 	t.Parallel()
-	cached := reward.NewCache(2).Outcome(&grader{verdict: reward.OutcomeVerdict{Correctness: 0.5}})
+	cached := reward.NewCache(2).Outcome(&grader{verdict: reward.OutcomeVerdict{Axes: []reward.Axis{{Name: "correctness", Value: 0.5}}}})
 	for _, want := range []bool{false, true} {
 		v, err := cached.Outcome(t.Context(), reward.OutcomeItem{Question: "q"})
 		require.NoError(t, err)
 		require.Equal(t, want, v.Cached)
-		require.InDelta(t, 0.5, v.Correctness, 0)
+		require.InDelta(t, 0.5, v.Axes[0].Value, 0)
 	}
 }

@@ -3,31 +3,48 @@ package reward
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/verigraph/verigraph/reward/outcome"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
+// Task is how an outcome judge grades a submission.
+type Task string
+
+// Grading tasks. Axes: correctness, completeness, faithfulness against a reference, each in [0, 1].
+// Closed: right or wrong against a reference. Open: no reference, a rubric of content and format,
+// each 1 to 5, mapped to [0, 1] by (score - 1)/4.
+const (
+	TaskAxes   Task = "axes"
+	TaskClosed Task = "closed"
+	TaskOpen   Task = "open"
+)
+
 // OutcomeItem is one submission put to an outcome judge.
 type OutcomeItem struct {
+	Task      Task
 	Question  string
-	Reference string // the reference answer's text
+	Reference string // the reference answer's text; empty for open tasks
+	Rubric    string // what an open task's report must hold; may be empty
 	Answer    string // the submitted claims' texts, joined by newlines
 	Evidence  string // the submitted claims' ancestors, one line each
 }
 
-// OutcomeVerdict is an outcome judge's word, three axes in [0, 1].
+// Axis is one named grade in [0, 1].
+type Axis struct {
+	Name  string
+	Value float64
+}
+
+// OutcomeVerdict is an outcome judge's word. R_outcome is the mean of its axes.
 type OutcomeVerdict struct {
-	Correctness  float64
-	Completeness float64
-	Faithfulness float64
-	Reason       string
-	Judge        string
-	PromptHash   string
-	Cached       bool
-	Repaired     bool
+	Axes       []Axis
+	Reason     string
+	Judge      string
+	PromptHash string
+	Cached     bool
+	Repaired   bool
 }
 
 // OutcomeJudge scores a submission against a reference answer where no rule exists. It is safe for
@@ -40,12 +57,27 @@ type OutcomeJudge interface {
 // Supports reports why answers to ref can't be scored with this configuration, or nil. Callers ask
 // once per prompt at import, so that a missing judge is a config error and not an unscored run.
 func (s *Scorer) Supports(ref task.Reference) error {
+	_, _, ruled, err := outcome.Select(ref)
+	if err != nil {
+		return err
+	}
+	grading, err := gradingOf(ref)
+	if err != nil {
+		return err
+	}
 	switch {
-	case len(ref.Answers) > 0:
+	case grading.hook != "":
+		if s.hooks[grading.hook] == nil {
+			return fmt.Errorf("prompt %s: meta.scorer: no scorer %q is configured", ref.PromptID, grading.hook)
+		}
 		return nil
-	case ref.Text == "":
+	case ruled:
+		return nil
+	case ref.Text == "" && grading.task != TaskOpen:
 		return fmt.Errorf("prompt %s: no reference answer", ref.PromptID)
-	case s.outcome == nil && s.preset.Weights.Outcome != 0:
+	case s.preset.Weights.Outcome == 0:
+		return nil
+	case s.outcome == nil:
 		return fmt.Errorf("prompt %s: a free-text reference answer needs an LLM judge; the rules judge scores named sub-answers only", ref.PromptID)
 	}
 	return nil
@@ -56,63 +88,70 @@ type outcomeResult struct {
 	value   float64
 	parts   []trajectory.Part
 	correct *bool
+	// method names the rule, judge or hook that gave the value.
+	method string
+	// rule and want are set where a rule scored; claims are then the claims that the parts stand in.
+	rule   *outcome.Rule
+	want   []task.NamedAnswer
+	claims []string
 }
 
-func (s *Scorer) scoreOutcome(ctx context.Context, sub *submission, p task.Prompt, ref task.Reference) (outcomeResult, error) {
-	if len(ref.Answers) > 0 {
-		return s.byRule(sub, ref), nil
-	}
-	reason := ""
-	switch {
-	case !sub.made():
-		reason = "no submission"
-	case s.preset.Weights.Outcome == 0:
-		reason = "not judged: its weight is 0"
-	}
-	if reason != "" {
-		return outcomeResult{parts: []trajectory.Part{{Term: termOutcome, Name: "answer", Turn: sub.turn, Weight: 1, Reason: reason}}}, nil
-	}
-	if err := s.Supports(ref); err != nil {
+func (s *Scorer) scoreOutcome(ctx context.Context, sub *submission, p task.Prompt, ref task.Reference, t *trajectory.Trajectory) (outcomeResult, error) {
+	grading, err := gradingOf(ref)
+	if err != nil {
 		return outcomeResult{}, err
 	}
-	v, err := s.outcome.Outcome(ctx, OutcomeItem{
-		Question: p.Question, Reference: ref.Text, Answer: sub.answer(), Evidence: sub.evidence(),
-	})
+	if grading.hook != "" {
+		return s.byHook(ctx, grading.hook, sub, p, ref, t)
+	}
+	rule, want, ruled, err := outcome.Select(ref)
 	if err != nil {
-		return outcomeResult{}, fmt.Errorf("outcome: %w", err)
+		return outcomeResult{}, err
 	}
-	r := outcomeResult{}
-	for _, axis := range []struct {
-		name  string
-		value float64
-	}{{"correctness", v.Correctness}, {"completeness", v.Completeness}, {"faithfulness", v.Faithfulness}} {
-		if math.IsNaN(axis.value) || axis.value < 0 || axis.value > 1 {
-			return outcomeResult{}, fmt.Errorf("outcome: %s %g is not between 0 and 1: %w", axis.name, axis.value, ErrNoVerdict)
-		}
-		r.value += axis.value / 3
-		r.parts = append(r.parts, trajectory.Part{
-			Term: termOutcome, Name: axis.name, Turn: sub.turn, Value: axis.value, Weight: 1.0 / 3,
-			Reason: fmt.Sprintf("%s (prompt %.12s): %s", v.Judge, v.PromptHash, v.Reason),
-		})
+	if ruled {
+		return s.byRule(sub, rule, want), nil
 	}
-	r.value = min(r.value, 1) // three thirds may sum to 1 + 1 ulp
-	return r, nil
+	return s.byJudge(ctx, sub, p, ref, grading)
 }
 
-// byRule takes R_outcome from the training rule and the verdict on the whole answer from the
-// official one, so that accuracy stays the benchmark's own figure.
-func (s *Scorer) byRule(sub *submission, ref task.Reference) outcomeResult {
-	subs := outcome.Training(sub.claims, ref.Answers, s.preset.Faithful)
-	correct := sub.made() && outcome.AllRight(outcome.Official(sub.answer(), ref.Answers))
-	r := outcomeResult{value: outcome.Share(subs), correct: &correct}
+// unjudged is an outcome of 0 that no judge was asked for.
+func unjudged(sub *submission, method, reason string) outcomeResult {
+	return outcomeResult{method: method, parts: []trajectory.Part{{Term: termOutcome, Name: "answer", Turn: sub.turn, Weight: 1, Reason: reason}}}
+}
+
+// byRule takes R_outcome from the rule as the preset says. The verdict on the whole answer comes from
+// the same comparison, except for DABench, whose official one has no fault to mend, so that accuracy
+// stays the benchmark's own figure there.
+func (s *Scorer) byRule(sub *submission, rule outcome.Rule, want []task.NamedAnswer) outcomeResult {
+	official := s.preset.OutcomeRule == OutcomeOfficial
+	var subs []outcome.SubAnswer
+	if official {
+		subs = rule.Score(sub.answer(), want)
+	} else {
+		subs = rule.Train(sub.claims, want, s.preset.Faithful)
+	}
+	whole := subs
+	switch {
+	case official:
+	case rule.Tagged:
+		whole = rule.Score(sub.answer(), want)
+	default:
+		whole = rule.Train(sub.claims, want, false)
+	}
+	r := outcomeResult{value: outcome.Share(subs), method: rule.Name + " " + string(s.preset.OutcomeRule), rule: &rule, want: want}
+	if !rule.Graded {
+		correct := sub.made() && outcome.AllRight(whole)
+		r.correct = &correct
+	}
 	for _, a := range subs {
 		part := trajectory.Part{
-			Term: termOutcome, Name: a.Name, Turn: sub.turnOf(a.Claim), Weight: 1 / float64(len(subs)), Reason: a.Reason,
+			Term: termOutcome, Name: a.Name, Turn: sub.turnOf(a.Claim), Weight: 1 / float64(len(subs)), Value: a.Score, Reason: a.Reason,
 		}
 		if a.Right {
-			part.Value, part.Reason = 1, "right"
+			part.Reason = "right"
 		}
 		r.parts = append(r.parts, part)
+		r.claims = append(r.claims, a.Claim)
 	}
 	return r
 }

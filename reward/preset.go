@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/verigraph/verigraph/reward/gov"
 )
 
 // Preset is one reward configuration. Its hash goes into every score and every batch's metadata.
@@ -27,9 +29,11 @@ type Preset struct {
 	ProgressRelief float64 `json:"progress_relief" yaml:"progress_relief"`
 	// Faithful demands that a right sub-answer stands in a submitted claim with S and N, its
 	// numbers coming from placeholders. Off only for official scores.
-	Faithful bool     `json:"faithful" yaml:"faithful"`
-	Clip     *Clip    `json:"clip" yaml:"clip"`
-	Overlong Overlong `json:"overlong" yaml:"overlong"`
+	Faithful bool `json:"faithful" yaml:"faithful"`
+	// OutcomeRule is fixed (benchmarks' faults mended) or official (their figures, and no faithfulness).
+	OutcomeRule OutcomeRule `json:"outcome_rule" yaml:"outcome_rule"`
+	Clip        *Clip       `json:"clip" yaml:"clip"`
+	Overlong    Overlong    `json:"overlong" yaml:"overlong"`
 }
 
 // Weights multiply the three terms.
@@ -44,7 +48,42 @@ type Infer struct {
 	Scope      Scope    `json:"scope" yaml:"scope"`
 	Restated   Handling `json:"restated" yaml:"restated"`
 	Ungrounded Handling `json:"ungrounded" yaml:"ungrounded"`
+	// AnswerNeeds is what a sub-answer in a derived claim needs of the judge to be worth anything.
+	AnswerNeeds AnswerNeeds `json:"answer_needs" yaml:"answer_needs"`
+	// Strategy is edges (each derived claim on its own) or gov (Graph of Verification, by Gov).
+	Strategy Strategy   `json:"strategy" yaml:"strategy"`
+	Gov      gov.Config `json:"gov" yaml:"gov"`
 }
+
+// Strategy of R_infer.
+type Strategy string
+
+// Strategies.
+const (
+	StrategyEdges Strategy = "edges"
+	StrategyGov   Strategy = "gov"
+)
+
+// AnswerNeeds says what the judge must have said of a derived claim that carries a sub-answer, and of
+// the derived claims that it rests on.
+type AnswerNeeds string
+
+// What a derived sub-answer needs: nothing (DESIGN's formula), that no verdict refutes it (an
+// abstention is no refutation), or that every verdict is entailed.
+const (
+	NeedsNothing    AnswerNeeds = "nothing"
+	NeedsNotRefuted AnswerNeeds = "not_refuted"
+	NeedsEntailed   AnswerNeeds = "entailed"
+)
+
+// OutcomeRule is which of a benchmark's comparisons counts.
+type OutcomeRule string
+
+// Outcome rules.
+const (
+	OutcomeFixed    OutcomeRule = "fixed"
+	OutcomeOfficial OutcomeRule = "official"
+)
 
 // Scope is all (every derived claim made) or submitted (those the submission rests on).
 type Scope string
@@ -73,9 +112,12 @@ type Clip struct {
 // Defaults returns the preset named default; a file's keys override it one by one.
 func Defaults() Preset {
 	return Preset{
-		Name:                        "default",
-		Weights:                     Weights{Process: 0.1, Infer: 0.1, Outcome: 0.8},
-		Infer:                       Infer{Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero},
+		Name:    "default",
+		Weights: Weights{Process: 0.1, Infer: 0.1, Outcome: 0.8},
+		Infer: Infer{
+			Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero,
+			AnswerNeeds: NeedsNotRefuted, Strategy: StrategyEdges, Gov: gov.Defaults(),
+		},
 		GateOnSubmission:            true,
 		MissingSubmissionPenalty:    -0.5,
 		UngroundedSubmissionPenalty: -0.8,
@@ -83,6 +125,7 @@ func Defaults() Preset {
 		RestatedPenalty:             -0.05,
 		ProgressRelief:              0.3,
 		Faithful:                    true,
+		OutcomeRule:                 OutcomeFixed,
 		Overlong:                    Overlong{Owner: OwnerNone},
 	}
 }
@@ -117,6 +160,23 @@ func (p Preset) Validate() error {
 		if c.h != HandleCount && c.h != HandleZero {
 			bad(c.key, "%q is neither count nor zero", c.h)
 		}
+	}
+	switch p.Infer.AnswerNeeds {
+	case NeedsNothing, NeedsNotRefuted, NeedsEntailed:
+	default:
+		bad("infer.answer_needs", "%q is none of nothing, not_refuted, entailed", p.Infer.AnswerNeeds)
+	}
+	if p.Infer.Strategy != StrategyEdges && p.Infer.Strategy != StrategyGov {
+		bad("infer.strategy", "%q is neither edges nor gov", p.Infer.Strategy)
+	}
+	if err := p.Infer.Gov.Validate(); err != nil {
+		bad("infer.gov", "%v", err)
+	}
+	if p.OutcomeRule != OutcomeFixed && p.OutcomeRule != OutcomeOfficial {
+		bad("outcome_rule", "%q is neither fixed nor official", p.OutcomeRule)
+	}
+	if p.OutcomeRule == OutcomeOfficial && p.Faithful {
+		bad("faithful", "official scores know no faithfulness; set it to false")
 	}
 	between("restated_penalty", p.RestatedPenalty, -maxMagnitude, 0)
 	between("progress_relief", p.ProgressRelief, 0, maxMagnitude)

@@ -19,7 +19,7 @@ func TestDefaultsValidate(t *testing.T) {
 
 func TestEveryShippedPresetParsesStrictlyUnderItsOwnName(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"default", "outcome_only", "paper", "reference"}, reward.PresetNames())
+	require.Equal(t, []string{"default", "official", "outcome_only", "paper", "reference"}, reward.PresetNames())
 	hashes := map[string]bool{}
 	for _, name := range reward.PresetNames() {
 		p, err := reward.LoadPreset(name)
@@ -31,7 +31,7 @@ func TestEveryShippedPresetParsesStrictlyUnderItsOwnName(t *testing.T) {
 		require.Len(t, p.Hash(), 64)
 		hashes[p.Hash()] = true
 	}
-	require.Len(t, hashes, 4)
+	require.Len(t, hashes, 5)
 }
 
 func TestShippedPresetsHoldTheNumbersOfTheirSources(t *testing.T) {
@@ -91,7 +91,7 @@ func TestUnknownPresetNamesTheShippedOnes(t *testing.T) {
 	t.Parallel()
 	_, err := reward.LoadPreset("papr")
 	require.ErrorContains(t, err, `"papr"`)
-	require.ErrorContains(t, err, "default, outcome_only, paper, reference")
+	require.ErrorContains(t, err, "default, official, outcome_only, paper, reference")
 	_, err = reward.LoadPreset("no/such.yaml")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

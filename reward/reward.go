@@ -8,6 +8,7 @@ package reward
 
 import (
 	"context"
+	"errors"
 
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -29,9 +30,23 @@ type Judge interface {
 	Name() string
 }
 
+// BlockJudge also decides several steps in one call, each of which may rest on those before it: the
+// place of the first step that does not follow, -1 if all do.
+type BlockJudge interface {
+	Judge
+	EntailsBlock(ctx context.Context, block Block) (first int, v trajectory.Verdict, err error)
+}
+
+// Block is a run of steps put to a judge at once. Given are the claims taken as true.
+type Block struct {
+	Question string
+	Given    []string
+	Steps    []Step
+}
+
 // ErrNoVerdict is wrapped by every judge failure.
-var ErrNoVerdict = errNoVerdict{}
+var ErrNoVerdict = errors.New("judge: no verdict")
 
-type errNoVerdict struct{}
-
-func (errNoVerdict) Error() string { return "judge: no verdict" }
+// ErrText is wrapped beside ErrNoVerdict when the judge was reached and this text got nothing usable
+// out of it, as opposed to an outage.
+var ErrText = errors.New("judge: the text got no usable answer")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
@@ -28,8 +29,15 @@ type Config struct {
 	Judge Judge
 	// Outcome is needed for references without named sub-answers.
 	Outcome OutcomeJudge
+	// Hooks are custom outcome scorers by the name that a reference's meta.scorer gives.
+	Hooks map[string]Hook
 	// Parallel bounds the judge calls of one rollout; 0 means 8.
 	Parallel int
+	// Deadline bounds all judging of one rollout; 0 means none but the caller's.
+	Deadline time.Duration
+	// Healthy, when set, is asked after a text got no usable verdict: a judge that is well otherwise
+	// makes the rollout unjudgeable and not unscored.
+	Healthy func(context.Context) bool
 }
 
 // Scorer computes rewards. It is safe for concurrent use and holds no state between calls.
@@ -38,7 +46,10 @@ type Scorer struct {
 	hash     string
 	judge    Judge
 	outcome  OutcomeJudge
+	hooks    map[string]Hook
 	parallel int
+	deadline time.Duration
+	healthy  func(context.Context) bool
 }
 
 // New checks the configuration.
@@ -46,17 +57,23 @@ func New(cfg Config) (*Scorer, error) {
 	if err := cfg.Preset.Validate(); err != nil {
 		return nil, fmt.Errorf("reward preset %s: %w", cfg.Preset.Name, err)
 	}
-	if cfg.Judge == nil && cfg.Preset.Weights.Infer != 0 {
+	if cfg.Judge == nil && cfg.Preset.asks() {
 		return nil, fmt.Errorf("reward preset %s: weights.infer is %g and no judge is configured", cfg.Preset.Name, cfg.Preset.Weights.Infer)
 	}
-	if cfg.Parallel < 0 {
-		return nil, errors.New("reward: parallel is negative")
+	if cfg.Parallel < 0 || cfg.Deadline < 0 {
+		return nil, errors.New("reward: parallel or deadline is negative")
 	}
 	if cfg.Parallel == 0 {
 		cfg.Parallel = defaultParallel
 	}
-	return &Scorer{preset: cfg.Preset, hash: cfg.Preset.Hash(), judge: cfg.Judge, outcome: cfg.Outcome, parallel: cfg.Parallel}, nil
+	return &Scorer{
+		preset: cfg.Preset, hash: cfg.Preset.Hash(), judge: cfg.Judge, outcome: cfg.Outcome, hooks: cfg.Hooks,
+		parallel: cfg.Parallel, deadline: cfg.Deadline, healthy: cfg.Healthy,
+	}, nil
 }
+
+// asks reports whether a preset needs verdicts on derived claims.
+func (p Preset) asks() bool { return p.Weights.Infer != 0 }
 
 // Preset returns the preset that the scorer applies.
 func (s *Scorer) Preset() Preset { return s.preset }
@@ -73,23 +90,32 @@ func (s *Scorer) Score(ctx context.Context, t trajectory.Trajectory, p task.Prom
 		return s.without(trajectory.ScoreUnscored, fmt.Sprintf("reference of prompt %s given for prompt %s", ref.PromptID, t.PromptID), nil)
 	}
 	sub := newSubmission(&t.Graph, len(t.Turns))
-	out, err := s.scoreOutcome(ctx, sub, p, ref)
-	if err != nil {
-		return s.without(trajectory.ScoreUnscored, err.Error(), nil)
+	edges := sub.edges(s.preset.Infer.Scope)
+	judging := ctx
+	if s.deadline > 0 {
+		var cancel context.CancelFunc
+		judging, cancel = context.WithTimeout(ctx, s.deadline)
+		defer cancel()
 	}
-	stand := standing(sub, ref, out.value)
+	out, err := s.scoreOutcome(judging, sub, p, ref, &t)
+	if err != nil {
+		return s.failed(ctx, err, edges, nil)
+	}
+	stand := standing(sub, out)
 	counts := !s.preset.GateOnSubmission || stand == standAnswered
 	inf := inferResult{}
-	if s.preset.Weights.Infer != 0 && counts {
-		inf = s.scoreInfer(ctx, sub, p)
+	if s.preset.asks() && counts {
+		inf = s.scoreInfer(judging, sub, p)
 		if inf.err != nil {
-			return s.without(trajectory.ScoreUnscored, inf.err.Error(), inf.verdicts)
+			return s.failed(ctx, inf.err, edges, inf.verdicts)
 		}
+		s.refute(&out, sub, inf)
 	}
 	proc := scoreProcess(&t)
 	score := trajectory.Score{
 		Status: trajectory.ScoreOK, Preset: s.preset.Name, PresetHash: s.hash,
 		Process: proc.value, Infer: inf.value, Outcome: out.value, Correct: out.correct, Accuracy: out.value, Verdicts: inf.verdicts,
+		Method: out.method, Edges: edges, Gov: inf.gov,
 	}
 	if out.correct != nil {
 		score.Accuracy = 0
@@ -113,6 +139,54 @@ func (s *Scorer) Score(ctx context.Context, t trajectory.Trajectory, p task.Prom
 		return s.without(trajectory.ScoreUnscored, field+" is not finite", inf.verdicts)
 	}
 	return score
+}
+
+// failed is the score of a rollout that a judge gave no verdict on.
+func (s *Scorer) failed(ctx context.Context, err error, edges int, verdicts []trajectory.Verdict) trajectory.Score {
+	status := trajectory.ScoreUnscored
+	if errors.Is(err, ErrText) && s.healthy != nil && s.healthy(ctx) {
+		status = trajectory.ScoreUnjudgeable
+	}
+	score := s.without(status, err.Error(), verdicts)
+	score.Edges = edges
+	return score
+}
+
+// refute takes the worth of sub-answers that stand in a derived claim which the judge did not let
+// stand, or which rests on one. R_outcome's rule looks at values only: without this, a conclusion that
+// asserts the answer over an unrelated grounded premise would be paid in full.
+func (s *Scorer) refute(out *outcomeResult, sub *submission, inf inferResult) {
+	if s.preset.Infer.AnswerNeeds == NeedsNothing || out.rule == nil {
+		return
+	}
+	bad := map[string]string{}
+	for _, part := range inf.parts {
+		n := sub.nodes[part.Name]
+		switch {
+		case part.Value == notEntailedValue:
+			bad[part.Name] = "refuted"
+		case s.preset.Infer.AnswerNeeds == NeedsEntailed && part.Weight == 0 && n.Restates == "":
+			bad[part.Name] = "not entailed"
+		}
+	}
+	if len(bad) == 0 {
+		return
+	}
+	out.value = 0
+	for i := range out.parts {
+		part := &out.parts[i]
+		if part.Value > 0 && i < len(out.claims) {
+			in := sub.closure([]string{out.claims[i]})
+			for _, n := range sub.order {
+				if why := bad[n.ID]; why != "" && in[n.ID] {
+					part.Value, part.Reason = 0, fmt.Sprintf("right, yet %s is %s", n.ID, why)
+					break
+				}
+			}
+		}
+		out.value += part.Value * part.Weight
+	}
+	out.value = min(out.value, 1)
 }
 
 // without is a score that holds no number.

@@ -176,7 +176,8 @@ func TestJudgeFailureLeavesTheRolloutUnscoredWithoutAnyNumber(t *testing.T) {
 		require.Contains(t, s.Reason, "c3")
 		require.Contains(t, s.Reason, "judge is down")
 		require.Equal(t, []trajectory.VerdictKind{trajectory.Entailed, trajectory.NoVerdict}, []trajectory.VerdictKind{s.Verdicts[0].Kind, s.Verdicts[1].Kind})
-		s.Status, s.Reason, s.Verdicts, s.Preset, s.PresetHash = "", "", nil, "", ""
+		require.Equal(t, 2, s.Edges, "unscored rollouts are counted by edges")
+		s.Status, s.Reason, s.Verdicts, s.Preset, s.PresetHash, s.Edges = "", "", nil, "", "", 0
 		require.Equal(t, trajectory.Score{}, s, "an unscored rollout holds no number")
 	}
 	s := scorer(t, "outcome_only", nil).Score(t.Context(), r.Trajectory, prompt, reference)
@@ -291,7 +292,7 @@ func (g *grader) Outcome(_ context.Context, item reward.OutcomeItem) (reward.Out
 
 func TestOutcomeOfFreeTextIsTheMeanOfThreeAxes(t *testing.T) {
 	t.Parallel()
-	g := &grader{verdict: reward.OutcomeVerdict{Correctness: 1, Completeness: 0.5, Faithfulness: 0.75, Judge: "grader"}}
+	g := &grader{verdict: reward.OutcomeVerdict{Axes: []reward.Axis{{Name: "correctness", Value: 1}, {Name: "completeness", Value: 0.5}, {Name: "faithfulness", Value: 0.75}}, Judge: "grader"}}
 	s, err := reward.New(reward.Config{Preset: reward.Defaults(), Judge: &scripted{}, Outcome: g})
 	require.NoError(t, err)
 	ref := task.Reference{Text: "about 35"}
@@ -316,9 +317,9 @@ func TestOutcomeJudgeFailureIsUnscoredAndNeverANumber(t *testing.T) {
 	r := newRollout(ok).data("df@1", 0).atomic("c1", 0, "df@1", "35").submit(0, "c1")
 	for name, g := range map[string]*grader{
 		"outage":       {err: fmt.Errorf("%w: 503", reward.ErrNoVerdict)},
-		"NaN":          {verdict: reward.OutcomeVerdict{Correctness: math.NaN()}},
-		"out of range": {verdict: reward.OutcomeVerdict{Completeness: 85}},
-		"negative":     {verdict: reward.OutcomeVerdict{Faithfulness: -1}},
+		"NaN":          {verdict: reward.OutcomeVerdict{Axes: []reward.Axis{{Name: "correctness", Value: math.NaN()}}}},
+		"out of range": {verdict: reward.OutcomeVerdict{Axes: []reward.Axis{{Name: "completeness", Value: 85}}}},
+		"negative":     {verdict: reward.OutcomeVerdict{Axes: []reward.Axis{{Name: "faithfulness", Value: -1}}}},
 	} {
 		s, err := reward.New(reward.Config{Preset: reward.Defaults(), Judge: &scripted{}, Outcome: g})
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 // submission is the reward's view of an exported graph: what was submitted and what it rests on.
 type submission struct {
+	export   *evidence.Export
 	nodes    map[string]*evidence.Node
 	order    []*evidence.Node
 	premises map[string][]string // derived claim to its premises, in edge order
@@ -21,7 +22,7 @@ type submission struct {
 
 func newSubmission(e *evidence.Export, turns int) *submission {
 	s := &submission{
-		nodes: map[string]*evidence.Node{}, premises: map[string][]string{}, inputs: map[string][]string{}, turn: max(turns-1, 0),
+		export: e, nodes: map[string]*evidence.Node{}, premises: map[string][]string{}, inputs: map[string][]string{}, turn: max(turns-1, 0),
 	}
 	for i := range e.Nodes {
 		s.nodes[e.Nodes[i].ID] = &e.Nodes[i]

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/verigraph/verigraph/evidence"
-	"github.com/verigraph/verigraph/reward/outcome"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -52,6 +51,8 @@ type inferResult struct {
 	parts    []trajectory.Part
 	verdicts []trajectory.Verdict
 	restated float64 // share of the derived claims in scope that repeat a premise
+	edges    int     // derive edges in scope
+	gov      *trajectory.GovResult
 	err      error
 }
 
@@ -62,40 +63,32 @@ func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt)
 	if len(claims) == 0 {
 		return inferResult{}
 	}
-	grounded := sub.closure(sub.submitted(true))
-	verdicts := make([]*trajectory.Verdict, len(claims))
-	errs := make([]error, len(claims))
 	restated := 0
-	slots := make(chan struct{}, s.parallel)
-	var wg sync.WaitGroup
-	for i, n := range claims {
+	for _, n := range claims {
 		if n.Restates != "" {
 			restated++
-			if s.preset.Infer.Restated == HandleZero {
-				continue
-			}
-		}
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			v, err := s.verdict(ctx, sub, p, n)
-			verdicts[i], errs[i] = &v, err
-		})
-	}
-	wg.Wait()
-	r := inferResult{restated: float64(restated) / float64(len(claims))}
-	for _, v := range verdicts {
-		if v != nil {
-			r.verdicts = append(r.verdicts, *v)
 		}
 	}
-	if r.err = errors.Join(errs...); r.err != nil {
+	r := inferResult{restated: float64(restated) / float64(len(claims)), edges: sub.edges(s.preset.Infer.Scope)}
+	var judged []judged
+	if s.preset.Infer.Strategy == StrategyGov {
+		judged, r.gov, r.err = s.judgeGraph(ctx, sub, p, claims)
+	} else {
+		judged, r.err = s.judgeEdges(ctx, sub, p, claims)
+	}
+	for _, j := range judged {
+		if j.verdict != nil {
+			r.verdicts = append(r.verdicts, *j.verdict)
+		}
+	}
+	if r.err != nil {
 		return r
 	}
+	grounded := sub.closure(sub.submitted(true))
 	var sum float64
 	counted := 0
 	for i, n := range claims {
-		part := s.inferPart(n, verdicts[i], grounded[n.ID])
+		part := s.inferPart(n, judged[i], grounded[n.ID])
 		if part.Weight != 0 {
 			counted++
 			sum += part.Value
@@ -113,12 +106,52 @@ func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt)
 	return r
 }
 
+// judged is what became of one derived claim: a verdict, or why there is none.
+type judged struct {
+	verdict *trajectory.Verdict
+	// implied: false, since something that it rests on is.
+	implied string
+	// skipped: verification had stopped before it.
+	skipped bool
+}
+
+// judgeEdges asks for every derived claim on its own.
+func (s *Scorer) judgeEdges(ctx context.Context, sub *submission, p task.Prompt, claims []*evidence.Node) ([]judged, error) {
+	out := make([]judged, len(claims))
+	errs := make([]error, len(claims))
+	slots := make(chan struct{}, s.parallel)
+	var wg sync.WaitGroup
+	for i, n := range claims {
+		if s.unasked(n) {
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			v, err := s.verdict(ctx, sub, p, n)
+			out[i].verdict, errs[i] = &v, err
+		})
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+// unasked reports claims that no judge is asked about.
+func (s *Scorer) unasked(n *evidence.Node) bool {
+	return n.Restates != "" && s.preset.Infer.Restated == HandleZero
+}
+
 // inferPart has weight 0 where the claim is left out of the mean, else 1.
-func (s *Scorer) inferPart(n *evidence.Node, v *trajectory.Verdict, grounded bool) trajectory.Part {
+func (s *Scorer) inferPart(n *evidence.Node, j judged, grounded bool) trajectory.Part {
 	part := trajectory.Part{Term: termInfer, Name: n.ID, Turn: n.Turn, Weight: 1}
+	v := j.verdict
 	switch {
-	case v == nil:
+	case j.skipped:
+		part.Weight, part.Reason = 0, "not judged: verification had stopped"
+	case j.implied != "" && s.unasked(n), v == nil && j.implied == "":
 		part.Reason = "restates " + n.Restates
+	case j.implied != "":
+		part.Value, part.Reason = notEntailedValue, j.implied
 	case v.Kind == trajectory.Abstained:
 		part.Weight, part.Reason = 0, "abstained: "+v.Reason
 	case v.Kind == trajectory.NotEntailed:
@@ -132,13 +165,12 @@ func (s *Scorer) inferPart(n *evidence.Node, v *trajectory.Verdict, grounded boo
 }
 
 func (s *Scorer) verdict(ctx context.Context, sub *submission, p task.Prompt, n *evidence.Node) (trajectory.Verdict, error) {
-	step := Step{Question: p.Question, Reasoning: n.Reasoning, Conclusion: n.Text}
-	for _, id := range sub.premises[n.ID] {
-		if prem := sub.nodes[id]; prem != nil {
-			step.Premises = append(step.Premises, prem.Text)
-		}
-	}
-	v, err := s.judge.Entails(ctx, step)
+	v, err := s.judge.Entails(ctx, sub.step(p, n))
+	return s.checked(sub, n, v, err)
+}
+
+// checked names the claim that a verdict is on and refuses kinds that no judge may say.
+func (s *Scorer) checked(sub *submission, n *evidence.Node, v trajectory.Verdict, err error) (trajectory.Verdict, error) {
 	if err == nil && v.Kind != trajectory.Entailed && v.Kind != trajectory.NotEntailed && v.Kind != trajectory.Abstained {
 		err = fmt.Errorf("verdict %q: %w", v.Kind, ErrNoVerdict)
 	}
@@ -151,6 +183,26 @@ func (s *Scorer) verdict(ctx context.Context, sub *submission, p task.Prompt, n 
 		return v, fmt.Errorf("infer: %s: %w", n.ID, err)
 	}
 	return v, nil
+}
+
+// step is a derived claim as a judge sees it.
+func (s *submission) step(p task.Prompt, n *evidence.Node) Step {
+	step := Step{Question: p.Question, Reasoning: n.Reasoning, Conclusion: n.Text}
+	for _, id := range s.premises[n.ID] {
+		if prem := s.nodes[id]; prem != nil {
+			step.Premises = append(step.Premises, prem.Text)
+		}
+	}
+	return step
+}
+
+// edges counts the derive edges into the derived claims in scope.
+func (s *submission) edges(scope Scope) int {
+	n := 0
+	for _, d := range s.derived(scope) {
+		n += len(s.premises[d.ID])
+	}
+	return n
 }
 
 // derived lists the derived claims in scope, in the order of their making.
@@ -181,7 +233,7 @@ const (
 // standing ranks the submission. Empty is grounded and yet no answer: where sub-answers are named,
 // no grounded claim gives any of them; or every grounded claim only repeats a premise and nothing
 // is right.
-func standing(sub *submission, ref task.Reference, outcomeValue float64) standingKind {
+func standing(sub *submission, out outcomeResult) standingKind {
 	if !sub.made() {
 		return standMissing
 	}
@@ -193,7 +245,7 @@ func standing(sub *submission, ref task.Reference, outcomeValue float64) standin
 	switch {
 	case !grounded:
 		return standUngrounded
-	case outcomeValue == 0 && !own, len(ref.Answers) > 0 && !outcome.Attempted(sub.claims, ref.Answers):
+	case out.value == 0 && !own, out.rule != nil && !out.rule.Attempted(sub.claims, out.want):
 		return standEmpty
 	}
 	return standAnswered

@@ -32,6 +32,12 @@ type Score struct {
 	TurnRewards []float64 `json:"turn_rewards"`
 	// Verdicts are per derive edge group (one per judged derived claim).
 	Verdicts []Verdict `json:"verdicts"`
+	// Method names the rule, judge or scorer that gave Outcome.
+	Method string `json:"method,omitempty"`
+	// Edges is the number of derive edges in scope, also of an unscored rollout.
+	Edges int `json:"edges"`
+	// Gov reports a verification by graph, where one ran.
+	Gov *GovResult `json:"gov,omitempty"`
 	// Grounding is the per-claim grounding with the judge's part filled in where it ran.
 	ScoreS float64 `json:"score_s"`
 }
@@ -46,6 +52,17 @@ const (
 	ScoreUnjudgeable ScoreStatus = "unjudgeable" // this text breaks a healthy judge
 	ScoreLost        ScoreStatus = "lost"        // the rollout itself failed for our reasons
 )
+
+// GovResult is the course of a Graph-of-Verification run over a rollout's claims.
+type GovResult struct {
+	// Valid: every unit in scope is true. FirstFailing is the first claim that is not, if any.
+	Valid        bool   `json:"valid"`
+	FirstFailing string `json:"first_failing,omitempty"`
+	Units        int    `json:"units"`
+	Calls        int    `json:"calls"`
+	// CallsSaved counts the derived claims that no call decided.
+	CallsSaved int `json:"calls_saved"`
+}
 
 // Part is one named contribution to Total: Weight * Value, placed on Turn.
 type Part struct {

@@ -12,6 +12,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/verigraph/verigraph/reward"
+	"github.com/verigraph/verigraph/reward/limit"
 )
 
 // Usage is what the judge has spent, unreadable replies included.
@@ -64,7 +65,7 @@ func ask[T any](ctx context.Context, j *Judge, p *prompt, material any, accept f
 			return value, repaired, nil
 		}
 		j.usage.unread.Add(1)
-		last = fmt.Errorf("reply can't be read: %w", err)
+		last = fmt.Errorf("reply can't be read: %w: %w", reward.ErrText, err)
 	}
 	return none, false, j.failure(last)
 }
@@ -77,8 +78,17 @@ func (j *Judge) failure(err error) error {
 	if len(text) > maxFailure {
 		text = strings.ToValidUTF8(text[:maxFailure], "") + "…"
 	}
+	if errors.Is(err, reward.ErrText) {
+		return fmt.Errorf("%w: %s: %s%w", reward.ErrNoVerdict, j.cfg.Model, text, silent{reward.ErrText})
+	}
 	return fmt.Errorf("%w: %s: %s", reward.ErrNoVerdict, j.cfg.Model, text)
 }
+
+// silent marks an error whose text is already said.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
 
 // errPermanent marks failures that no retry mends.
 var errPermanent = errors.New("refused")
@@ -125,6 +135,29 @@ func (j *Judge) call(ctx context.Context, p *prompt, material any, room int) (re
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: p.name, Schema: p.schema, Strict: true},
 		}
 	}
+	estimate := (len(system)+len(user))/3 + room
+	if err := j.gate.Enter(ctx, estimate); err != nil {
+		return reply{}, exchange{}, fmt.Errorf("held back by the endpoint's limits: %w", err)
+	}
+	r, x, spent, err := j.send(ctx, req)
+	j.gate.Leave(verdictOn(ctx, x, err), estimate, spent)
+	switch {
+	case err == nil:
+		return r, x, nil
+	case schema && x.status == http.StatusBadRequest && schemaRefused(err):
+		j.noSchema.Store(true)
+		return j.call(ctx, p, material, room)
+	case x.status == http.StatusBadRequest || x.status == http.StatusRequestEntityTooLarge || x.status == http.StatusUnprocessableEntity:
+		err = fmt.Errorf("%w: %w: %w", errPermanent, reward.ErrText, err)
+	case permanent(x.status):
+		err = fmt.Errorf("%w: %w", errPermanent, err)
+	}
+	return reply{}, x, err
+}
+
+// send makes one exchange and books what it spent. Where a response can't be decoded nobody knows
+// what it cost, so the prompt is booked as estimated: an endpoint charges for bad replies too.
+func (j *Judge) send(ctx context.Context, req openai.ChatCompletionRequest) (reply, exchange, int, error) {
 	var x exchange
 	within, cancel := context.WithTimeout(context.WithValue(ctx, exchangeKey{}, &x), j.cfg.Timeout)
 	defer cancel()
@@ -132,22 +165,35 @@ func (j *Judge) call(ctx context.Context, p *prompt, material any, room int) (re
 	resp, err := j.client.CreateChatCompletion(within, req)
 	if err != nil {
 		j.usage.failed.Add(1)
-		if schema && x.status == http.StatusBadRequest && schemaRefused(err) {
-			j.noSchema.Store(true)
-			return j.call(ctx, p, material, room)
+		if x.status != http.StatusOK {
+			return reply{}, x, 0, err
 		}
-		if permanent(x.status) {
-			err = fmt.Errorf("%w: %w", errPermanent, err)
+		spent := 0
+		for _, m := range req.Messages {
+			spent += len(m.Content) / 3
 		}
-		return reply{}, x, err
+		j.usage.prompt.Add(int64(spent))
+		return reply{}, x, spent, err
 	}
 	j.usage.prompt.Add(int64(resp.Usage.PromptTokens))
 	j.usage.completion.Add(int64(resp.Usage.CompletionTokens))
+	spent := resp.Usage.PromptTokens + resp.Usage.CompletionTokens
 	if len(resp.Choices) == 0 {
-		return reply{}, x, nil // an empty text, which can't be read
+		return reply{}, x, spent, nil // an empty text, which can't be read
 	}
 	c := resp.Choices[0]
-	return reply{c.Message.Content, c.FinishReason == openai.FinishReasonLength}, x, nil
+	return reply{c.Message.Content, c.FinishReason == openai.FinishReasonLength}, x, spent, nil
+}
+
+// verdictOn says what a call tells about the endpoint: a refusal shows that it works.
+func verdictOn(ctx context.Context, x exchange, err error) limit.Verdict {
+	switch {
+	case err == nil || permanent(x.status):
+		return limit.Answered
+	case ctx.Err() != nil:
+		return limit.Canceled
+	}
+	return limit.Failed
 }
 
 // permanent reports client errors other than those that time heals.

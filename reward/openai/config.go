@@ -19,8 +19,18 @@ type Config struct {
 	// MaxTokens bounds a reply, RetryMaxTokens the second one after an unreadable first.
 	MaxTokens      int `yaml:"max_tokens"`
 	RetryMaxTokens int `yaml:"retry_max_tokens"`
+	// Prompts is a directory of templates that win over the shipped ones of the same name; empty uses
+	// the shipped ones only.
+	Prompts string `yaml:"prompts"`
 	// Concurrency is how many verdicts are worked on at once.
 	Concurrency int `yaml:"concurrency"`
+	// RequestsPerMinute and TokensPerMinute are the endpoint's limits; 0 means none.
+	RequestsPerMinute int `yaml:"requests_per_minute"`
+	TokensPerMinute   int `yaml:"tokens_per_minute"`
+	// BreakerFailures is how many calls in a row may fail before calls are held back; 0 never.
+	BreakerFailures int `yaml:"breaker_failures"`
+	// TokensPerSecond is the decoding speed expected of one call, for the check at start.
+	TokensPerSecond float64 `yaml:"tokens_per_second"`
 	// Timeout bounds one call; Deadline one verdict with all its retries, from its first call.
 	Timeout  time.Duration `yaml:"timeout"`
 	Deadline time.Duration `yaml:"deadline"`
@@ -33,8 +43,8 @@ type Config struct {
 // Defaults returns a configuration that lacks only the address and the model.
 func Defaults() Config {
 	return Config{
-		MaxTokens: 1024, RetryMaxTokens: 4096, Concurrency: 16,
-		Timeout: time.Minute, Deadline: 10 * time.Minute, Backoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second,
+		MaxTokens: 1024, RetryMaxTokens: 4096, Concurrency: 16, BreakerFailures: 8, TokensPerSecond: 40,
+		Timeout: 2 * time.Minute, Deadline: 10 * time.Minute, Backoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second,
 	}
 }
 
@@ -63,6 +73,22 @@ func (c Config) Validate() error {
 	if c.Concurrency <= 0 {
 		bad("concurrency: %d is not positive", c.Concurrency)
 	}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{{"requests_per_minute", c.RequestsPerMinute}, {"tokens_per_minute", c.TokensPerMinute}, {"breaker_failures", c.BreakerFailures}} {
+		if n.value < 0 {
+			bad("%s: %d is negative", n.key, n.value)
+		}
+	}
+	if !(c.TokensPerSecond > 0) {
+		bad("tokens_per_second: %g is not positive", c.TokensPerSecond)
+	}
+	if c.Prompts != "" {
+		if info, err := os.Stat(c.Prompts); err != nil || !info.IsDir() {
+			bad("prompts: %s is no directory", c.Prompts)
+		}
+	}
 	for _, d := range []struct {
 		key   string
 		value time.Duration
@@ -72,6 +98,31 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Warnings name settings that are valid and yet bound to cost verdicts: a time limit in which the
+// tokens that a reply may have can't be decoded ends calls that were going well.
+func (c Config) Warnings() []string {
+	var out []string
+	if c.TokensPerSecond <= 0 {
+		return nil
+	}
+	need := func(tokens int) time.Duration {
+		return time.Duration(float64(tokens) / c.TokensPerSecond * float64(time.Second))
+	}
+	if d := need(c.RetryMaxTokens); d > c.Timeout {
+		out = append(out, fmt.Sprintf("judge: timeout %s is shorter than the %s that %d tokens take at %g tokens/s (retry_max_tokens)",
+			c.Timeout, d.Round(time.Second), c.RetryMaxTokens, c.TokensPerSecond))
+	}
+	if d := need(c.MaxTokens) + need(c.RetryMaxTokens); d > c.Deadline {
+		out = append(out, fmt.Sprintf("judge: deadline %s is shorter than the %s of one reply and its retry at %g tokens/s",
+			c.Deadline, d.Round(time.Second), c.TokensPerSecond))
+	}
+	if c.TokensPerMinute > 0 && c.TokensPerMinute < c.RetryMaxTokens {
+		out = append(out, fmt.Sprintf("judge: tokens_per_minute %d is below retry_max_tokens %d: such a call waits for a whole minute's tokens",
+			c.TokensPerMinute, c.RetryMaxTokens))
+	}
+	return out
 }
 
 // redactURL drops what may be a password.

@@ -1,7 +1,5 @@
 package openai
 
-import judgeprompts "github.com/verigraph/verigraph/configs/prompts/judge"
-
 func loadPromptForTest() (*prompt, error) {
-	return loadPrompt(judgeprompts.FS, "entails", entailsSchema)
+	return loadPrompt(templates(""), "entails", schemas["entails"])
 }

@@ -153,7 +153,7 @@ func TestOutcomeJudgeTakesOnlyNumbersBetweenZeroAndOne(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, [3]float64{want, 0.5, 0}, [3]float64{v.Correctness, v.Completeness, v.Faithfulness})
+			require.Equal(t, []reward.Axis{{Name: "correctness", Value: want}, {Name: "completeness", Value: 0.5}, {Name: "faithfulness"}}, v.Axes)
 		})
 	}
 }

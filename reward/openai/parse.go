@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"strings"
 
@@ -211,4 +212,32 @@ func (o object) share(key string) (float64, error) {
 		return 0, fmt.Errorf("%s is not between 0 and 1", key)
 	}
 	return *f, nil
+}
+
+// whole reads a required whole number between lo and hi.
+func (o object) whole(key string, lo, hi int) (int, error) {
+	raw, ok := o[key]
+	if !ok {
+		return 0, fmt.Errorf("%s is missing", key)
+	}
+	var f *float64
+	if err := json.Unmarshal(raw, &f); err != nil || f == nil {
+		return 0, fmt.Errorf("%s is no number", key)
+	}
+	if *f != math.Trunc(*f) || !(*f >= float64(lo) && *f <= float64(hi)) {
+		return 0, fmt.Errorf("%s is no whole number from %d to %d", key, lo, hi)
+	}
+	return int(*f), nil
+}
+
+// choice reads a required string that is one of two words and reports whether it is the first.
+func (o object) choice(key, yes, no string) (bool, error) {
+	s, err := o.text(key)
+	if err != nil {
+		return false, err
+	}
+	if s != yes && s != no {
+		return false, fmt.Errorf("%s %.40q is neither %s nor %s", key, s, yes, no)
+	}
+	return s == yes, nil
 }

@@ -16,6 +16,8 @@ type SubAnswer struct {
 	Got      string
 	Answered bool
 	Right    bool
+	// Score is the value's grade in [0, 1]; 1 where Right.
+	Score float64
 	// Claim is the submitted claim that the value stands in (training rule only).
 	Claim string
 	// Reason says why a sub-answer is not right.
@@ -41,32 +43,19 @@ func required(want []task.NamedAnswer) []task.NamedAnswer {
 // name counts and extra names are ignored. An empty answer gets every sub-answer wrong, where the
 // script would drop the question from its denominator.
 func Official(answer string, want []task.NamedAnswer) []SubAnswer {
-	got := map[string]string{}
-	for _, n := range named(answer) {
-		got[n.Name] = n.Value
-	}
-	var subs []SubAnswer
-	for _, w := range required(want) {
-		s := SubAnswer{Name: w.Name, Want: w.Value}
-		s.Got, s.Answered = got[w.Name]
-		s.Right = s.Answered && Equal(s.Got, w.Value)
-		switch {
-		case !s.Answered:
-			s.Reason = "not answered"
-		case !s.Right:
-			s.Reason = "wrong value"
-		}
-		subs = append(subs, s)
-	}
-	return subs
+	return DABench().Score(answer, want)
 }
 
-// Share is the share of right sub-answers, 0 for none.
+// Share is the mean grade of the sub-answers, 0 for none.
 func Share(subs []SubAnswer) float64 {
 	if len(subs) == 0 {
 		return 0
 	}
-	return float64(right(subs)) / float64(len(subs))
+	sum := 0.0
+	for _, s := range subs {
+		sum += s.Score
+	}
+	return sum / float64(len(subs))
 }
 
 // AllRight reports whether every sub-answer is right; false for none.

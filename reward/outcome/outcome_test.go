@@ -281,15 +281,15 @@ func TestShareIsAlwaysBetweenZeroAndOne(t *testing.T) {
 	require.Zero(t, outcome.Share(nil))
 	require.False(t, math.IsNaN(outcome.Share([]outcome.SubAnswer{})))
 	require.False(t, outcome.AllRight(nil))
-	require.InDelta(t, 0.5, outcome.Share([]outcome.SubAnswer{{Right: true}, {}}), 0)
+	require.InDelta(t, 0.5, outcome.Share([]outcome.SubAnswer{{Right: true, Score: 1}, {}}), 0)
 }
 
 func TestAttemptNeedsARequiredNameInAGroundedClaim(t *testing.T) {
 	t.Parallel()
 	want := []task.NamedAnswer{{Name: "x", Value: "1"}}
-	require.True(t, outcome.Attempted([]outcome.Claim{claim("c1", "@x[2]")}, want))
-	require.False(t, outcome.Attempted([]outcome.Claim{claim("c1", "@y[2]")}, want))
+	require.True(t, outcome.DABench().Attempted([]outcome.Claim{claim("c1", "@x[2]")}, want))
+	require.False(t, outcome.DABench().Attempted([]outcome.Claim{claim("c1", "@y[2]")}, want))
 	ungrounded := claim("c1", "@x[2]")
 	ungrounded.Structural = false
-	require.False(t, outcome.Attempted([]outcome.Claim{ungrounded}, want))
+	require.False(t, outcome.DABench().Attempted([]outcome.Claim{ungrounded}, want))
 }

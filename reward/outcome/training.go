@@ -16,73 +16,114 @@ type Claim struct {
 	Lexical    bool
 }
 
+// stated is a value that an answer gives, and the claims that it stands in.
 type stated struct {
-	value string
-	claim *Claim
+	value  string
+	claims []*Claim
 }
 
-// Training scores the submitted claims for RL: a sub-answer is right if its name is given one
-// value (several different ones are guesses), the value is right, and, if faithful, it stands in a
-// claim that is structurally grounded and brings no new numbers, an atomic claim's numbers coming
-// from its placeholders.
+// Training scores the submitted claims for RL by DABench's rule.
 func Training(claims []Claim, want []task.NamedAnswer, faithful bool) []SubAnswer {
+	return DABench().Train(claims, want, faithful)
+}
+
+// Train scores the submitted claims for RL: a sub-answer is right if its name is given one value
+// (several different ones are guesses), the value is right, and, if faithful, it stands in a claim
+// that is structurally grounded and brings no new numbers, an atomic claim's numbers coming from its
+// placeholders.
+func (r Rule) Train(claims []Claim, want []task.NamedAnswer, faithful bool) []SubAnswer {
 	given := map[string][]stated{}
 	for i := range claims {
 		for _, n := range named(claims[i].Node.Text) {
-			given[n.Name] = append(given[n.Name], stated{n.Value, &claims[i]})
+			given[n.Name] = append(given[n.Name], stated{n.Value, []*Claim{&claims[i]}})
 		}
 	}
+	want = required(want)
+	if !r.Tagged && len(want) == 1 && len(given[want[0].Name]) == 0 {
+		given[want[0].Name] = r.untagged(claims)
+	}
 	var subs []SubAnswer
-	for _, w := range required(want) {
-		subs = append(subs, judge(w, given[w.Name], faithful))
+	for _, w := range want {
+		subs = append(subs, r.judge(w, given[w.Name], faithful))
 	}
 	return subs
 }
 
-func judge(w task.NamedAnswer, given []stated, faithful bool) SubAnswer {
+// untagged finds the answer in words: each claim's "Final Answer: ", else the text of the one claim
+// submitted. Several claims are one text only where texts are graded by overlap.
+func (r Rule) untagged(claims []Claim) []stated {
+	var out []stated
+	for i := range claims {
+		if strings.Contains(claims[i].Node.Text, finalMark) {
+			out = append(out, stated{finalAnswer(claims[i].Node.Text), []*Claim{&claims[i]}})
+		}
+	}
+	if len(out) > 0 || len(claims) == 0 || len(claims) > 1 && !r.Graded {
+		return out
+	}
+	whole := stated{}
+	var texts []string
+	for i := range claims {
+		texts = append(texts, claims[i].Node.Text)
+		whole.claims = append(whole.claims, &claims[i])
+	}
+	whole.value = strings.TrimSpace(strings.Join(texts, "\n"))
+	return []stated{whole}
+}
+
+func (r Rule) judge(w task.NamedAnswer, given []stated, faithful bool) SubAnswer {
 	s := SubAnswer{Name: w.Name, Want: w.Value}
 	if len(given) == 0 {
 		s.Reason = "not answered"
 		return s
 	}
-	s.Answered, s.Got, s.Claim = true, given[0].value, given[0].claim.Node.ID
+	s.Answered, s.Got, s.Claim = true, given[0].value, given[0].claims[0].Node.ID
 	for _, g := range given[1:] {
-		if !lenientEqual(g.value, s.Got) {
+		if g.value != s.Got && (r.tooLong(g.value, s.Got) || r.Fixed(g.value, s.Got) < 1) {
 			s.Reason = "several different values"
 			return s
 		}
 	}
-	if !lenientEqual(s.Got, w.Value) {
-		s.Reason = "wrong value"
+	s.Score = r.best(r.Fixed, w.Name, s.Got, w.Value)
+	s.settle(r.tooLong(s.Got, w.Value))
+	if s.Score == 0 || !faithful {
 		return s
 	}
-	if !faithful {
-		s.Right = true
-		return s
-	}
+	why := ""
 	for _, g := range given {
 		reason := unfaithful(g)
 		if reason == "" {
-			s.Right, s.Claim, s.Reason = true, g.claim.Node.ID, ""
+			s.Claim = g.claims[0].Node.ID
 			return s
 		}
-		if s.Reason == "" {
-			s.Reason = reason
+		if why == "" {
+			why = reason
 		}
 	}
+	s.Score, s.Right, s.Reason = 0, false, why
 	return s
 }
 
 func unfaithful(g stated) string {
-	switch {
-	case !g.claim.Structural:
-		return "the claim is not structurally grounded"
-	case !g.claim.Lexical:
-		return "the claim brings new numbers"
-	case g.claim.Node.Kind == evidence.NodeAtomic && !fromPlaceholders(g.value, g.claim.Node.Fields):
-		return "the number does not come from a placeholder"
+	for _, c := range g.claims {
+		switch {
+		case !c.Structural:
+			return "the claim is not structurally grounded"
+		case !c.Lexical:
+			return "the claim brings new numbers"
+		case c.Node.Kind == evidence.NodeAtomic && !fromPlaceholders(g.part(c), c.Node.Fields):
+			return "the number does not come from a placeholder"
+		}
 	}
 	return ""
+}
+
+// part is what of the value stands in claim c.
+func (g stated) part(c *Claim) string {
+	if len(g.claims) == 1 {
+		return g.value
+	}
+	return c.Node.Text
 }
 
 var number = regexp.MustCompile(`\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+`)
@@ -123,8 +164,9 @@ func figures(s string) []string {
 	return out
 }
 
-// Attempted reports whether a structurally grounded claim gives a value to a required name.
-func Attempted(claims []Claim, want []task.NamedAnswer) bool {
+// Attempted reports whether a structurally grounded claim gives a value to a required name, or, where
+// an answer in words counts, is one.
+func (r Rule) Attempted(claims []Claim, want []task.NamedAnswer) bool {
 	names := map[string]bool{}
 	for _, w := range want {
 		names[w.Name] = true
@@ -135,6 +177,16 @@ func Attempted(claims []Claim, want []task.NamedAnswer) bool {
 		}
 		for _, n := range named(claims[i].Node.Text) {
 			if names[n.Name] {
+				return true
+			}
+		}
+	}
+	if r.Tagged || len(names) != 1 {
+		return false
+	}
+	for _, g := range r.untagged(claims) {
+		for _, c := range g.claims {
+			if c.Structural {
 				return true
 			}
 		}

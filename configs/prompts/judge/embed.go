@@ -4,7 +4,8 @@ package judgeprompts
 
 import "embed"
 
-// FS holds entails.txt and outcome.txt.
+// FS holds entails.txt and block.txt (derived claims), outcome.txt, closed.txt and open.txt (answers),
+// step.txt and holistic.txt (free-standing verification).
 //
 //go:embed *.txt
 var FS embed.FS
