@@ -255,9 +255,9 @@ func TestALimitKeepsTheFirstPromptsAndNeedsOnlyTheirFiles(t *testing.T) {
 
 func TestUnusableSettingsAreAllNamed(t *testing.T) {
 	t.Parallel()
-	_, _, _, err := dataset.Import(t.Context(), dataset.ImportConfig{Format: "csv", Limit: -1})
+	_, _, _, err := dataset.Import(t.Context(), dataset.ImportConfig{Format: "xml", Limit: -1})
 	require.ErrorContains(t, err, "prompts: no file given")
-	require.ErrorContains(t, err, `format: "csv" is not one of jsonl, dabench`)
+	require.ErrorContains(t, err, `format: "xml" is not one of jsonl, dabench, verl, verigraph, tablebench, dabstep, csv`)
 	require.ErrorContains(t, err, "limit: -1 is negative")
 	_, _, _, err = dataset.Import(t.Context(), dataset.ImportConfig{Prompts: "p", Format: dataset.FormatJSONL, Labels: "l"})
 	require.ErrorContains(t, err, "labels: format jsonl keeps the answer in the prompts file")

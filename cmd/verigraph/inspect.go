@@ -13,7 +13,7 @@ import (
 
 func (f *inputFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Prompts, "prompts", "", "prompts file")
-	fs.StringVar(&f.format, "format", string(dataset.FormatJSONL), "format of the prompts file: jsonl or dabench")
+	fs.StringVar(&f.format, "format", string(dataset.FormatJSONL), "format of the prompts file: "+dataset.FormatNames())
 	fs.StringVar(&f.Labels, "labels", "", "labels file (dabench)")
 	fs.StringVar(&f.DataDir, "data-dir", "", "directory of the data files")
 	fs.IntVar(&f.Limit, "limit", 0, "take only the first prompts")
