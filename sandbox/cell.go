@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -25,6 +24,8 @@ type session struct {
 	// dir is the host directory to remove, empty where the scratch directory dies with the mounts.
 	dir  string
 	cell int
+	// free gives back what the engine lent, once the process is gone.
+	free func()
 
 	closing sync.Once
 	closed  error
@@ -76,6 +77,9 @@ func (s *session) discard() error {
 		s.proc.kill()
 		<-s.proc.exited
 	}
+	if s.free != nil {
+		s.free()
+	}
 	if s.control != nil {
 		errs = append(errs, s.control.Close())
 	}
@@ -97,16 +101,6 @@ type cellRun struct {
 	completed int
 }
 
-// cause is why we killed a session.
-type cause int
-
-const (
-	causeNone cause = iota
-	causeWall
-	causeCPU
-	causeCanceled
-)
-
 func (r *cellRun) do(ctx context.Context, code string) (Result, error) {
 	s := r.session
 	request := cellRequest{Nonce: r.nonce, Cell: s.cell, Code: code}
@@ -114,22 +108,29 @@ func (r *cellRun) do(ctx context.Context, code string) (Result, error) {
 	begin, cpu := time.Now(), s.proc.cpu()
 	guard := watchCell(ctx, s, begin, cpu)
 	d, err := r.converse(request)
-	why := guard.stop()
+	v := guard.stop()
 	res := Result{Completed: r.completed, WallS: time.Since(begin).Seconds()}
 	switch {
-	case why == causeCanceled:
+	case v.killed == causeCanceled:
 		return Result{}, ctx.Err()
 	case errors.Is(err, errTooLarge):
 		return Result{}, fmt.Errorf("sandbox: cell: %w", err)
-	case why == causeNone && s.proc.killedByUs():
+	case v.killed == causeNone && s.proc.killedByUs():
 		// Closed from outside while the cell ran.
 		return Result{}, fmt.Errorf("sandbox: run: %w", ErrClosed)
 	}
-	if why == causeNone && err == nil {
+	if v.killed == causeNone && err == nil {
 		s.pipe.swap(nil)
 		res.CPUS = (s.proc.cpu() - cpu).Seconds()
 		res.Status, res.Traceback, res.Exception = d.Status, d.Traceback, d.Exception
-		res.Statements, res.Environment = d.Statements, d.Environment
+		res.Statements, res.Environment, res.LateBytes = d.Statements, d.Environment, d.Late
+		if v.interrupted != causeNone {
+			// Whatever the cell made of the exception: it went past its limit.
+			res.Status = trajectory.CellTimeout
+			if res.Traceback == "" {
+				res.Traceback = s.overran(v.interrupted) + "; the variables are kept"
+			}
+		}
 		res.Output = r.out.text()
 		return res, nil
 	}
@@ -139,7 +140,7 @@ func (r *cellRun) do(ctx context.Context, code string) (Result, error) {
 	res.CPUS = max(0, (s.proc.cpu() - cpu).Seconds())
 	res.Output, res.NamespaceLost = r.out.text(), true
 	res.Statements = r.completed
-	res.Status = s.obituary(why, err)
+	res.Status, res.Traceback = s.obituary(v, err)
 	return res, nil
 }
 
@@ -229,68 +230,27 @@ func (s *session) settle(err error) {
 	<-s.proc.exited
 }
 
-// obituary says what ended a session that is dead.
-func (s *session) obituary(why cause, err error) trajectory.CellStatus {
+// obituary says what ended a session that is dead, as a status and to the model.
+func (s *session) obituary(v verdict, err error) (trajectory.CellStatus, string) {
+	const lost = "; the session ended and all variables are lost"
 	switch {
-	case why == causeWall || why == causeCPU:
-		return trajectory.CellTimeout
+	case v.interrupted != causeNone:
+		return trajectory.CellTimeout, s.overran(v.interrupted) + " and did not end when interrupted" + lost
+	case v.killed != causeNone:
+		return trajectory.CellTimeout, s.overran(v.killed) + lost
 	case errors.Is(err, errFrame):
-		return trajectory.CellDied
+		return trajectory.CellDied, "the interpreter said something on its control channel that it never says" + lost
 	case s.sandbox.tier.namespaces() && s.proc.killedByKernel():
 		// A session is process 1 of its namespace, which nothing inside can kill: a SIGKILL that
 		// was not ours is the kernel's, for memory.
-		return trajectory.CellMemory
+		return trajectory.CellMemory, "the session used more memory than this machine has for it" + lost
 	}
-	return trajectory.CellDied
+	return trajectory.CellDied, "the interpreter ended in the middle of the cell (os._exit, a signal or a crash in native code)" + lost
 }
 
-// guard kills a session whose cell runs too long. It looks at the CPU clock only when the limit
-// could have been reached, never in a busy loop.
-type guard struct {
-	quit chan struct{}
-	why  chan cause
-}
-
-func watchCell(ctx context.Context, s *session, begin time.Time, cpu time.Duration) *guard {
-	g := &guard{quit: make(chan struct{}), why: make(chan cause, 1)}
-	go func() {
-		why := g.wait(ctx, s.proc, s.limits, begin, cpu)
-		if why != causeNone {
-			s.proc.kill()
-			// Whatever else holds the other end of the socket, nobody waits for it.
-			_ = s.control.SetDeadline(time.Now())
-		}
-		g.why <- why
-	}()
-	return g
-}
-
-func (g *guard) wait(ctx context.Context, p *process, l Limits, begin time.Time, cpu time.Duration) cause {
-	wall := time.NewTimer(l.CellWall - time.Since(begin))
-	defer wall.Stop()
-	cores := time.Duration(runtime.NumCPU())
-	check := time.NewTimer(max(l.CellCPU/cores, 10*time.Millisecond))
-	defer check.Stop()
-	for {
-		select {
-		case <-g.quit:
-			return causeNone
-		case <-ctx.Done():
-			return causeCanceled
-		case <-wall.C:
-			return causeWall
-		case <-check.C:
-			left := l.CellCPU - (p.cpu() - cpu)
-			if left <= 0 {
-				return causeCPU
-			}
-			check.Reset(max(left/cores, 10*time.Millisecond))
-		}
+func (s *session) overran(limit cause) string {
+	if limit == causeCPU {
+		return fmt.Sprintf("the cell used more than its limit of %v of CPU time", s.limits.CellCPU)
 	}
-}
-
-// stop ends the guard and says whether it killed.
-func (g *guard) stop() cause {
-	close(g.quit)
-	return <-g.why
+	return fmt.Sprintf("the cell ran longer than its limit of %v", s.limits.CellWall)
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // runnerParts are the sources of the runner: python/NAME.py for each name.
-var runnerParts = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit", "zygote"}
+var runnerParts = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit", "watch", "libraries", "clock", "zygote"}
 
-//go:embed python/runner.py python/channel.py python/output.py python/describe.py python/trace.py python/primitives.py python/audit.py python/zygote.py
+//go:embed python/runner.py python/channel.py python/output.py python/describe.py python/trace.py python/primitives.py python/audit.py python/watch.py python/libraries.py python/clock.py python/zygote.py
 var runnerSources embed.FS
 
 // bootstrap defines run(part), which reads the compiled parts from the control socket and calls

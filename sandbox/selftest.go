@@ -64,6 +64,7 @@ func (s *Sandbox) selfTest(ctx context.Context) error {
 		return err
 	}
 	defer sess.Close()
+	sess.limits.OutputBytes = max(sess.limits.OutputBytes, 64<<10)
 	res, err := sess.Run(ctx, s.selfTestCell(secret), silent{})
 	if err != nil {
 		return err

@@ -189,8 +189,12 @@ func TestPlotsShowAtOnce(t *testing.T) {
 	for range 2 {
 		res := run(t, sess, "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()\nplt.savefig('a.png')\nimport os; print(os.path.getsize('a.png') > 0)")
 		require.Equal(t, trajectory.CellOK, res.Status, res.Traceback)
-		require.Equal(t, "True\n", res.Output)
+		require.Regexp(t, `^\[plot kept as plots/cell\d-\d\.png\]\nTrue\n$`, res.Output)
 	}
+	require.Equal(t, "['cell1-1.png', 'cell2-2.png']\n", run(t, sess, "sorted(os.listdir('plots'))").Output)
+	res := run(t, sess, "plt.plot([1, 2])\nos.rmdir('plots') if 0 else open('plots', 'w') if 0 else os.rename('plots', 'p'); open('plots', 'w').close()\nplt.show(); plt.get_fignums()")
+	require.Contains(t, res.Output, "[plot not kept: ")
+	require.Contains(t, res.Output, "\n[]\n")
 }
 
 func TestAsyncioRunsAndTopLevelAwaitWorks(t *testing.T) {

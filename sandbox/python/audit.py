@@ -8,7 +8,7 @@ import os
 MAX_OPENED = 200
 
 PROGRAMS = frozenset((
-    "subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"))
+    "subprocess.Popen", "os.system", "os.startfile", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"))
 NETWORK = frozenset((
     "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr",
     "socket.getnameinfo", "socket.sendto"))
@@ -16,6 +16,7 @@ DENIED = {
     "gc.get_objects": "gc", "gc.get_referrers": "gc", "gc.get_referents": "gc",
     "sys._getframe": "frames", "sys._current_frames": "frames", "sys.settrace": "sys.settrace",
     "sys.setprofile": "sys.setprofile", "sys.addaudithook": "sys.addaudithook",
+    "sys.monitoring.register_callback": "sys.monitoring", "sys._current_exceptions": "frames",
     "ctypes.dlopen": "ctypes", "ctypes.dlsym": "ctypes", "ctypes.addressof": "ctypes", "code.__new__": "code objects"}
 
 
@@ -66,6 +67,9 @@ class Audit:
         if isinstance(path, bytes):
             path = os.fsdecode(path)
         if not isinstance(path, str) or path.endswith((".py", ".pyc", ".so")):
+            return
+        if path.startswith(("/proc/", "/dev/fd/")) and ("/fd/" in path or path.endswith("/mem")):
+            self.taint("raw descriptors" if "/fd/" in path else "process memory")
             return
         if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) == os.O_WRONLY:
             return

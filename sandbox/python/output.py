@@ -2,41 +2,62 @@
 
 Invariant: a thread belongs to the cell that started it, directly or through other threads, and what
 it prints later than that cell is dropped. Bytes written to descriptors 1 and 2 without sys.stdout
-can't be told apart by thread: those that come between cells are dropped by the supervisor.
+can't be told apart by thread: those that come between cells are dropped by the supervisor, and while
+a thread of an earlier cell lives none of them are shown.
 """
+import fcntl
 import io
 import os
 import threading
-import time
 import _thread
+# Bound here: what a cell does to the modules must not reach the session's own output.
+from os import write
+from time import monotonic
 
 
 class Threads:
-    """Knows the cell of every thread; state has cell and running."""
+    """Knows the cell of every thread, task and handler; state has cell and running, watched is the
+    context variable that holds the cell of a task or a handler."""
 
-    def __init__(self, state):
-        self.state = state
+    def __init__(self, state, watched):
+        self.state, self.watched = state, watched
         self.local = threading.local()
+        # The cell of each thread that has not ended, by an object of its own.
+        self.alive = {}
+
+    def current(self):
+        cell = self.watched.get()
+        return getattr(self.local, "cell", self.state.cell) if cell is None else cell
 
     def mine(self):
-        """Whether the calling thread belongs to the cell that runs."""
+        """Whether what calls belongs to the cell that runs."""
         state = self.state
-        return state.running and getattr(self.local, "cell", state.cell) == state.cell
+        return state.running and getattr(self.local, "cell", state.cell) == state.cell \
+            and self.watched.get() in (None, state.cell)
 
     def adopt(self):
         """Makes the calling thread the present cell's."""
         self.local.cell = self.state.cell
+        self.watched.set(self.state.cell)
 
     def _inherit(self, start):
-        local, state = self.local, self.state
+        local, current, alive = self.local, self.current, self.alive
 
         def starting(function, *args, **kwargs):
-            cell = getattr(local, "cell", state.cell)
+            cell, key = current(), object()
 
             def run(*a, **k):
                 local.cell = cell
-                return function(*a, **k)
-            return start(run, *args, **kwargs)
+                try:
+                    return function(*a, **k)
+                finally:
+                    alive.pop(key, None)
+            alive[key] = cell
+            try:
+                return start(run, *args, **kwargs)
+            except BaseException:
+                alive.pop(key, None)
+                raise
         return starting
 
     def install(self):
@@ -54,15 +75,18 @@ class Output:
         self.mine = threads.mine
         # Reentrant: a finalizer or a signal handler may print in the middle of a print.
         self.lock = threading.RLock()
+        self.descriptor = 1
         self.reset()
 
     def reset(self):
+        self.late = 0
         self.written = 0
         self.pending = bytearray()
         self.flushed_at = 0.0
 
     def write(self, data):
         if not self.mine():
+            self.late += len(data)
             return
         with self.lock:
             self.written += len(data)
@@ -70,7 +94,7 @@ class Output:
                 self._out(data)
                 return
             self.pending += data
-            now = time.monotonic()
+            now = monotonic()
             if len(self.pending) >= 1 << 16 or now - self.flushed_at > 0.1:
                 self._flush()
                 self.flushed_at = now
@@ -83,11 +107,35 @@ class Output:
         data, self.pending = bytes(self.pending), bytearray()
         self._out(data)
 
-    @staticmethod
-    def _out(data):
+    def _out(self, data):
         view = memoryview(data)
         while view:
-            view = view[os.write(1, view):]
+            view = view[write(self.descriptor, view):]
+
+    def divert(self, away):
+        """While threads of earlier cells live, descriptors 1 and 2 lead nowhere and only what this
+        cell prints through sys.stdout is shown: bytes can't be told apart by thread."""
+        if away == (self.descriptor != 1):
+            return
+        try:
+            self._divert(away)
+        except OSError:
+            # A cell that closes or exhausts descriptors loses what they would have shown.
+            pass
+
+    def _divert(self, away):
+        if away:
+            kept = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 10)
+            nowhere = os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+            self.descriptor = kept
+        else:
+            os.dup2(self.descriptor, 1)
+            os.dup2(self.descriptor, 2)
+            os.close(self.descriptor)
+            self.descriptor = 1
 
 
 def make_streams(out):

@@ -15,6 +15,9 @@ import signal
 import sys
 import types
 
+# The runner's own builtins: what a cell does to builtins.open or builtins.len must not reach it.
+__builtins__ = dict(vars(builtins))
+
 MAX_NAMES = 4000
 MAX_STATEMENTS = 50_000
 MAX_VARIABLES = 300
@@ -30,6 +33,7 @@ LINE_END = re.compile(r"\r\n?|\n")
 
 def _part(name):
     module = types.ModuleType("verigraph." + name)
+    module.__builtins__ = __builtins__
     exec(parts[name], module.__dict__)  # parts comes from the bootstrap
     return module
 
@@ -40,6 +44,14 @@ describe = _part("describe")
 trace = _part("trace")
 primitives = _part("primitives")
 audit = _part("audit")
+watch = _part("watch")
+libraries = _part("libraries")
+
+
+class CellTimeout(BaseException):
+    """The supervisor interrupts a cell that is past a time limit; "except Exception" does not stop it."""
+
+    __module__ = "builtins"
 
 
 class Namespace:
@@ -76,9 +88,16 @@ class Session:
         self.loop = None
         self.tainted = set()
         self.reserve = None
+        self.executing = False
+        self.overdue = False
+        self.streams = None
+        self.originals = None
+        self.hooks = watch.Hooks()
+        self.handlers = watch.Handlers(lambda: self.threads.current())
+        self.alarm = self.interrupt
         self.channel = channel.Channel()
         self.channel.nonce, self.channel.limit = start["nonce"], start["frame_bytes"]
-        self.threads = output.Threads(self)
+        self.threads = output.Threads(self, watch.CELL)
         self.out = output.Output(start["head_bytes"], self.threads)
         files = {}
         for name in start["files"] or ():
@@ -94,9 +113,14 @@ class Session:
     def ask(self, kind, body):
         if not self.threads.mine():
             raise RuntimeError("claims can only be made while the cell that makes them runs")
+        self.check_originals()
         with self.channel.lock:
+            for text in self.originals.replaced_modules():
+                self.taint(text)
             body["statement"] = self.statement
-            return self.channel.ask(**{kind: body})
+            answer = self.channel.ask(**{kind: body})
+        self.check_overdue()
+        return answer
 
     def taint(self, construct):
         if self.running and construct not in self.tainted:
@@ -107,6 +131,22 @@ class Session:
     def check_primitives(self):
         for name in self.names.rebound():
             self.taint("rebinds " + name)
+        self.check_originals()
+
+    def check_originals(self):
+        for text in self.originals.replaced_builtins():
+            self.taint(text)
+
+    def interrupt(self, *_):
+        """The handler of the supervisor's signal. Between two frames it raises; else what writes does."""
+        self.overdue = self.running
+        if self.executing and not self.channel.busy():
+            self.check_overdue()
+
+    def check_overdue(self):
+        if self.overdue:
+            self.overdue = False
+            raise CellTimeout("the cell reached its time limit and was interrupted; the session and its variables live on")
 
     def completed(self, before):
         bound, unbound = self.names.changes(before)
@@ -137,14 +177,19 @@ class Session:
         return units
 
     def execute(self, code, echo):
-        value = eval(code, self.names.dict)
-        if code.co_flags & COROUTINE:  # the statement awaits
-            if self.loop is None:
-                import asyncio
-                self.loop = asyncio.new_event_loop()
-            value = self.loop.run_until_complete(value)
-        if echo and value is not None:
-            print(repr(value))
+        self.executing = True
+        try:
+            self.check_overdue()
+            value = eval(code, self.names.dict)
+            if code.co_flags & COROUTINE:  # the statement awaits
+                if self.loop is None:
+                    import asyncio
+                    self.loop = asyncio.new_event_loop()
+                value = self.loop.run_until_complete(value)
+            if echo and value is not None:
+                print(repr(value))
+        finally:
+            self.executing = False
 
     def run(self, code):
         """Runs a cell and returns the body of its done frame."""
@@ -173,7 +218,7 @@ class Session:
             result["exception"] = describe.short_type(failure)
             if isinstance(failure, SystemExit):
                 result["status"] = "exit"
-                print("exit() ended this cell; the session and its variables live on.")
+                self.out.write(b"exit() ended this cell; the session and its variables live on.\n")
             else:
                 result["status"] = "refused" if failure is self.primitives.refusal else "exception"
                 result["traceback"] = trace.render(failure)
@@ -209,6 +254,7 @@ class Session:
 
     def begin(self, request):
         self.out.reset()
+        self.overdue = False
         self.channel.nonce, self.cell = request["nonce"], request["cell"]
         self.filename = f"<cell {self.cell}>"
         self.statement = 0
@@ -216,17 +262,27 @@ class Session:
         self.audit.take()
         if self.reserve is None:
             try:
-                self.reserve = bytearray(RESERVE)
+                # bytes, whose zeros the kernel gives when they are touched; a bytearray writes them.
+                self.reserve = bytes(RESERVE)
             except MemoryError:
                 pass
-        self.running = True
+        if self.originals is None:
+            self.originals = watch.Originals()
+        if self.streams is not None:
+            # A stream that an earlier cell put in their place ended with it.
+            sys.stdout, sys.stderr = self.streams
+        if self.handlers.get(signal.SIGXCPU) is not self.alarm:
+            self.handlers.set(signal.SIGXCPU, self.alarm)
         self.threads.adopt()
+        self.out.divert(any(cell != self.cell for cell in list(self.threads.alive.values())))
+        self.running = True
 
     def end(self, result):
         self.out.flush()
         self.running = False
-        # An alarm that the cell set must not go off in another one.
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.hooks.clear()
+        if self.out.late:
+            result["late"] = self.out.late
         variables = self.environment()
         while True:
             try:
@@ -252,43 +308,20 @@ def _input(prompt=""):
     raise EOFError("input() has no one to ask in this session")
 
 
-class SeedNumpy:
-    """Seeds numpy's global generator when the model imports it."""
-
-    def __init__(self, seed):
-        self.seed = seed & 0xFFFFFFFF
-
-    def find_spec(self, name, path, target=None):
-        if name != "numpy.random":
-            return None
-        import importlib.machinery
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module):
-                execute(module)
-                module.seed(self.seed)
-            spec.loader.exec_module = exec_module
-        return spec
-
-
 def main():
     os.set_inheritable(channel.CONTROL, False)
     start = channel.read()
     sys.path[:] = start["sys_path"]
     random.seed(start["seed"])
-    if "numpy.random" in sys.modules:  # the zygote's imports
-        sys.modules["numpy.random"].seed(start["seed"] & 0xFFFFFFFF)
-    else:
-        sys.meta_path.insert(0, SeedNumpy(start["seed"]))
+    trace.limits.update(start["limits"])
+    if start.get("clock") is not None:
+        _part("clock").Clock(start["clock"]).install()
     session = Session(start)
+    libraries.Libraries(start["seed"], session).install()
     builtins.exit = builtins.quit = _exit
     builtins.input = _input
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = output.make_streams(session.out)
+    session.streams = sys.__stdout__, sys.__stderr__ = output.make_streams(session.out)
     session.threads.install()
-    import warnings
-    warnings.filterwarnings("ignore", message=".*is non-interactive, and thus cannot be shown")
+    session.handlers.install()
     sys.addaudithook(session.audit.hook)
     session.serve()

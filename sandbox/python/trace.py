@@ -1,4 +1,5 @@
 """Exceptions as the model sees them: the lines of its cells and the message, nothing of ours."""
+import errno
 import traceback
 
 TRACEBACK_CHARS = 4000
@@ -6,9 +7,35 @@ MESSAGE_CHARS = 1500
 CHAIN = 4
 
 
+# The session's limits by name, set by the runner; for messages only.
+limits = {}
+
+
+def size(n):
+    return f"{n / (1 << 30):.4g} GiB" if n >= 1 << 30 else f"{n / (1 << 20):.4g} MiB"
+
+
+def hint(exc):
+    """Which limit of the session an exception is about, as a line of its own."""
+    if not limits:
+        return ""
+    if isinstance(exc, MemoryError):
+        return f"\nlimit: a session may use {size(limits['memory'])} of memory; free what is not needed and work in parts"
+    if isinstance(exc, RuntimeError) and "start new thread" in str(exc):
+        return f"\nlimit: a session may have {limits['threads']} threads"
+    code = exc.errno if isinstance(exc, OSError) else None
+    if code == errno.EMFILE:
+        return f"\nlimit: a session may hold {limits['descriptors']} files open; close them, or use with"
+    if code == errno.EFBIG:
+        return f"\nlimit: a file may have {size(limits['file'])}"
+    if code == errno.ENOSPC:
+        return f"\nlimit: the working directory and /tmp hold {size(limits['scratch'])} together; remove files"
+    return ""
+
+
 def exception_only(exc):
     try:
-        return middle("".join(traceback.format_exception_only(type(exc), exc)).rstrip(), MESSAGE_CHARS)
+        return middle("".join(traceback.format_exception_only(type(exc), exc)).rstrip(), MESSAGE_CHARS) + hint(exc)
     except Exception:
         return type(exc).__name__[:60]
 
