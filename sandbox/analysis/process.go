@@ -33,7 +33,9 @@ def boot():
 boot()`
 
 // modules are the pass's modules in an order in which each finds those it imports.
-var modules = []string{"values", "scope", "tables", "taint", "files", "interp", "calls", "library", "expr", "state", "analyzer"}
+var modules = []string{
+	"values", "scope", "tables", "taint", "machine", "files", "interp", "classes", "methods", "calls", "library", "expr", "state", "analyzer",
+}
 
 const (
 	// maxAnswer bounds an answer; a 256 KiB cell gives a few MiB.

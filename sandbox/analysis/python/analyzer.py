@@ -14,7 +14,10 @@ import warnings
 
 from calls import Calls
 from expr import EXPRESSIONS, Expressions
-from interp import STATEMENTS, Machine, TooComplex
+from classes import Classes
+from interp import STATEMENTS, Statements
+from machine import Machine, TooComplex
+from methods import Methods
 from library import Library
 from state import Coder, forget
 from taint import Scan
@@ -27,7 +30,7 @@ MAX_EXPRESSION = 200
 EXPRESSIONS[ast.Call] = Calls.e_call
 
 
-class Pass(Calls, Library, Expressions, Machine):
+class Pass(Calls, Classes, Methods, Library, Expressions, Statements, Machine):
     """All parts of the interpreter."""
 
 
@@ -94,6 +97,7 @@ class Cell:
         try:
             STATEMENTS[type(s)](m, s)
             m.taints |= self.scan.scan(s)
+            self.raised(s, out)
             self.describe(out)
             return out
         except TooComplex:
@@ -171,6 +175,20 @@ class Cell:
         if calls:
             out["calls"] = calls
         self.definitions(env, mutated, out)
+
+    def raised(self, s, out):
+        """Names that may be bound anew when the statement raises, with what is then known of them: nothing."""
+        m = self.machine
+        names = m.bound if binds_early(s) else m.hasty
+        if not names:
+            return
+        every = 0
+        for values in (m.base.values(), (m.module.env or {}).values()):
+            for v in values:
+                if v is not DELETED:
+                    every |= v.own | v.holds
+        lost = self.coder.encode(V(ANY, m.root(("raised",)), every, (UNKNOWN,)))
+        out["raised"] = dict.fromkeys(sorted(names), lost)
 
     def definitions(self, env, mutated, out):
         m = self.machine
@@ -304,6 +322,24 @@ class Cell:
             m.base[name] = clean(v)
         if delta:
             out["definitions"] = delta
+
+
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete, ast.Assert, ast.Raise, ast.Pass, ast.Import)
+
+
+def binds_early(s):
+    """Whether a statement may bind names and still raise: not if it binds one target at its very end."""
+    if type(s) not in _SIMPLE:
+        return True
+    if type(s) is ast.Assign:
+        return len(s.targets) > 1 or not plain(s.targets[0])
+    return type(s) is ast.Import and len(s.names) > 1
+
+
+def plain(target):
+    if type(target) in (ast.Tuple, ast.List):
+        return all(plain(t) for t in target.elts)
+    return type(target) is ast.Name or type(target) is ast.Starred and plain(target.value)
 
 
 class _Empty:

@@ -1,17 +1,13 @@
-"""Calls: user code is followed, library code is looked up, and the rest may do anything to its operands."""
+"""Calls of values: functions are followed with the arguments they get, the unknown may do anything."""
 
 import ast
 import re
 
 import files
-from interp import MAX_DEPTH, MAX_PASSES, mix_onto
+from machine import IDENTIFIER, MAX_DEPTH, MAX_PASSES, mix_onto
 from scope import free_names, parameters, scope_of
 from tables import *
 from values import *
-
-IDENTIFIER = re.compile(r"[^\W\d]\w*")
-REDUCERS = words("mean sum median std var count min max size nunique first last sem prod idxmax idxmin quantile")
-PROPERTIES = words("property cached_property setter")
 
 
 class Calls:
@@ -66,8 +62,6 @@ class Calls:
         finally:
             self.site = outer
 
-    # ---- primitives ---------------------------------------------------------------------------
-
     def primitive(self, f, n, args, kws, star):
         direct = self.depth == 0 and self.frame.kind == "mod" and type(n.func) is ast.Name \
             and n.func.id == f.lib
@@ -112,8 +106,6 @@ class Calls:
         else:
             entry[2] = True
 
-    # ---- values -------------------------------------------------------------------------------
-
     def call_value(self, f, args, kws, n, star=None):
         kind = f.kind
         if kind == LIB and f.lib and not f.code:
@@ -126,10 +118,7 @@ class Calls:
             return mix(values, SCALAR)
         values = args + list(kws.values())
         if f.code:
-            out = self.call_code(f, args, kws, n, star)
-            if f.own & self.BUF and kind not in (FUNCTION, CLASS, INSTANCE):
-                pass
-            return mix_onto(out, alt(f, ctl=f.ctl))
+            return mix_onto(self.call_code(f, args, kws, n, star), f)
         # An unknown callable: a bound method, a library object, anything.
         return self.unknown_call(f, values, n)
 
@@ -173,10 +162,7 @@ class Calls:
         out = None
         for item in f.code:
             if isinstance(item, Fn):
-                if item.extra is not None or not f.own and f.kind == ANY:
-                    r = self.call_fn(item, args, kws, star)
-                else:
-                    r = self.call_fn(item, args, kws, star)
+                r = self.call_fn(item, args, kws, star)
             elif isinstance(item, Cls):
                 r = self.instantiate(item, args, kws, n, star)
             elif isinstance(item, Inst):
@@ -195,11 +181,6 @@ class Calls:
             out = join(out, r)
         if out is None:
             out = self.unknown_call(alt(f, code=()), args + list(kws.values()), n)
-        # An instance or wrapper may keep what its code is called with.
-        if f.kind not in (FUNCTION, CLASS, INSTANCE) and f.own:
-            for v in args + list(kws.values()):
-                if v.own or v.holds or v.code:
-                    self.heap.put(f.own, self.reach(v), v.code, v)
         return out
 
     def call_fn(self, fn, args, kws, star=None, extra=None):
@@ -212,6 +193,7 @@ class Calls:
         params = self.parameters_of(fn, args, kws, star, extra)
         running = self.active.get(key)
         if running is not None:
+            running.recursive = True
             # Recursion: the call in progress takes these arguments too, and runs again if they add anything.
             for name, v in params.items():
                 old = running.params.get(name)
@@ -242,7 +224,7 @@ class Calls:
         try:
             for _ in range(MAX_PASSES):
                 before = frame.ret, frame.yields
-                frame.changed = False
+                frame.changed = frame.recursive = False
                 frame.env = {}
                 frame.must = set()
                 self.tries = []
@@ -257,7 +239,8 @@ class Calls:
                     self.run(node.body)
                     frame.ret = join(frame.ret, V(SCALAR, ctl=self.pcc)) if frame.env is not None else frame.ret
                 grown = frame.ret is not before[0] or frame.yields is not before[1]
-                if not frame.changed and not (grown and self.recursive(node)):
+                # What a recursive call returned was what was known then.
+                if not frame.changed and not (grown and frame.recursive):
                     break
             else:
                 self.untracked.add("recursion is too complex to follow")
@@ -285,15 +268,6 @@ class Calls:
                     captured += [x for name, x in f.seen.items() if name in wanted]
                     f = f.parent
         return mix_onto(v, *captured)
-
-    @staticmethod
-    def recursive(node):
-        known = getattr(node, "_recursive", None)
-        if known is None:
-            # A function that never calls anything by its own name can still recur through others;
-            # then its return value grows on the next pass, which costs a pass and nothing else.
-            known = node._recursive = True
-        return known
 
     def lazy(self, fn, frame, out):
         """A generator or coroutine: its body ran above, and may run again when it is used."""
@@ -379,503 +353,6 @@ class Calls:
             self.frame = saved
             del self.active[key]
 
-    # ---- code that others call ----------------------------------------------------------------
-
-    def callbacks(self, values, operands):
-        """Library code may call any code it is handed, with any of its operands or their parts."""
-        coded = [v for v in values if v.code]
-        if not coded:
-            return None
-        extra = None
-        for o in operands:
-            if o.kind not in LIBRARY and o.kind != FUNCTION:
-                part = alt(o, code=tuple(c for c in o.code if not isinstance(c, Fn)), const=None, items=None, elems=None)
-                part.holds |= part.own
-                if part.kind in (LIST, SCALARS, DICT, SET, TUPLE, FUNCTION, LOC, FILE, PATH):
-                    part.kind = ANY
-                if part.kind in PANDAS_KINDS:
-                    part.kind = PANDAS
-                extra = join(extra, part)
-        return self.invoke(coded, extra)
-
-    def touch(self, v, operands):
-        """v takes part in an operation: what its class defines for operators runs, and lazy code runs."""
-        if not v.code:
-            return None
-        out = None
-        extra = None
-        for item in v.code:
-            if isinstance(item, Inst):
-                if extra is None:
-                    extra = join_all([alt(o, elems=None) for o in operands])
-                out = join(out, self.invoke_methods(item.cls, v, extra, only=is_operator))
-            elif isinstance(item, Fn) and item.pending:
-                out = join(out, self.run_one_pending(item))
-        return out
-
-    def run_pending(self, v):
-        out = None
-        for item in v.code:
-            if isinstance(item, Fn) and item.pending:
-                out = join(out, self.run_one_pending(item))
-        return out
-
-    def run_one_pending(self, fn):
-        if type(fn.node) is ast.GeneratorExp:
-            r = self.run_generator_expression(fn)
-            return None if r is None else alt(r, code=tuple(c for c in r.code if c is not fn))
-        key = ("pending", id(fn))
-        if key in self.active:
-            return None
-        self.active[key] = True
-        try:
-            out = self.call_fn(fn, [], {}, None, fn.extra)
-        finally:
-            del self.active[key]
-        if out.kind == GEN:
-            return mix((out,), ANY, out.holds, out.holds,
-                       tuple(c for c in out.code if not (isinstance(c, Fn) and c.pending)))
-        return out
-
-    def invoke(self, coded, extra):
-        self.weak += 1
-        try:
-            return self.invoke_each(coded, extra)
-        finally:
-            self.weak -= 1
-
-    def invoke_each(self, coded, extra):
-        out = None
-        for v in coded:
-            for item in v.code:
-                if isinstance(item, Fn):
-                    key = ("invoke", id(item))
-                    if key in self.active:
-                        continue
-                    self.active[key] = True
-                    try:
-                        r = self.run_one_pending(item) if item.pending else self.call_fn(item, [], {}, None, extra)
-                    finally:
-                        del self.active[key]
-                elif isinstance(item, Bound):
-                    r = self.call_fn(item.fn, [item.me], {}, None, extra)
-                elif isinstance(item, Cls):
-                    r = self.instantiate(item, [extra] if extra is not None else [], {}, item.node)
-                elif isinstance(item, Inst):
-                    r = self.invoke_methods(item.cls, v, extra)
-                else:
-                    self.untracked.add("a call of code that was not seen")
-                    r = V(ANY, flags=UNTRACKED, code=(UNKNOWN,))
-                out = join(out, r)
-        return out
-
-    _NOT_IMPLICIT = words("__init__ __new__ __init_subclass__ __class_getitem__ __set_name__ __post_init__")
-
-    def invoke_methods(self, cls, me, extra, only=None):
-        """Methods that something unseen may call, with any arguments."""
-        out = None
-        self.weak += 1
-        for c in lineage(cls):
-            for name, m in c.attrs.items():
-                if name in self._NOT_IMPLICIT:
-                    continue
-                for item in m.code:
-                    if isinstance(item, Fn) and (only is None or only(name, item)):
-                        key = ("invoke", id(item))
-                        if key in self.active:
-                            continue
-                        self.active[key] = True
-                        try:
-                            out = join(out, self.call_fn(item, [me], {}, None, extra))
-                        finally:
-                            del self.active[key]
-        self.weak -= 1
-        return out
-
-    # ---- user classes -------------------------------------------------------------------------
-
-    def find_method(self, cls, name):
-        for c in lineage(cls):
-            v = c.attrs.get(name)
-            if v is not None:
-                return v
-        return None
-
-    def instantiate(self, cls, args, kws, n, star=None):
-        values = args + list(kws.values())
-        own = self.root(("new", id(n), id(cls)))
-        me = mix(values, INSTANCE, own, 0, (cls.inst,))
-        seen = False
-        for hook in ("__new__", "__init__", "__post_init__"):
-            found = self.find_method(cls, hook)
-            if found is not None and found.code:
-                seen = seen or hook == "__init__"
-                first = me if hook != "__new__" else V(CLASS, code=(cls,))
-                take = values if hook == "__post_init__" else args
-                if hook == "__post_init__":
-                    self.call_value(found, [me], {}, n)
-                else:
-                    self.call_value(found, [first] + take, kws, n, star)
-            if hook == "__init__" and (not seen or any(c.open for c in lineage(cls))):
-                for v in values:
-                    if v.own or v.holds or v.code:
-                        self.heap.put(own, self.reach(v), v.code, v)
-        return self.live(me)
-
-    def instance_attribute(self, v, name, n):
-        """An attribute that a user class defines; None when the ordinary rules apply."""
-        out = None
-        for item in v.code:
-            cls = item.cls if isinstance(item, Inst) else item if isinstance(item, Cls) else None
-            if cls is None:
-                continue
-            found = self.find_method(cls, name)
-            for hook in ("__getattr__", "__getattribute__"):
-                h = self.find_method(cls, hook)
-                if h is not None:
-                    out = join(out, self.call_value(h, [v, V(SCALAR)], {}, n))
-            if found is None:
-                out = join(out, mix((v,), ANY, v.own | v.holds, v.holds,
-                                    tuple(c for c in v.code if not (isinstance(c, Inst) and v.kind == INSTANCE))))
-                continue
-            fns = [c for c in found.code if isinstance(c, Fn)]
-            if not fns or isinstance(item, Cls):
-                out = join(out, mix_onto(alt(found, holds=found.holds | v.holds), v))
-                if not fns:
-                    out = join(out, mix((v,), ANY, v.own, v.holds, v.code))
-                continue
-            for fn in fns:
-                plain = [d for d in fn.decorators if d not in ("staticmethod", "classmethod")]
-                if plain:
-                    out = join(out, mix_onto(self.call_fn(fn, [v], {}), v))
-                    if set(plain) <= PROPERTIES:
-                        continue
-                key = ("bound", id(fn), v.own)
-                b = self.fns.get(key)
-                if b is None:
-                    b = self.fns[key] = Bound(fn, v)
-                else:
-                    b.me = join(b.me, v)
-                out = join(out, mix((v,), ANY, v.own, v.holds, (b,)))
-        return out
-
-    def super_method(self, name, args, kws, n, star):
-        """super().name(...): the bases of the class that the running method belongs to."""
-        f = self.frame
-        while f is not None and not (f.kind == "fn" and f.fn is not None and f.fn.cls is not None):
-            f = f.parent
-        values = args + list(kws.values())
-        if f is None:
-            return self.unknown_call(V(ANY), values, n)
-        positional = parameters(f.fn.node.args)[0]
-        me = f.env.get(positional[0]) if positional and f.env else None
-        if me is None:
-            me = V(ANY)
-        out = None
-        for base in f.fn.cls.bases:
-            found = self.find_method(base, name)
-            if found is not None:
-                out = join(out, self.call_value(found, [me] + args, kws, n, star))
-        if out is None or f.fn.cls.open:
-            if f.fn.cls.open or name not in ("__init__", "__init_subclass__", "__setattr__", "__enter__", "__exit__"):
-                out = join(out, self.unknown_call(alt(me, code=()), values, n))
-            else:
-                out = mix([me] + values, SCALAR)
-        return out
-
-    # ---- methods ------------------------------------------------------------------------------
-
-    def method(self, v, name, args, kws, n, star):
-        values = args + list(kws.values())
-        everything = [v] + values
-        if v.kind == SUPER:
-            return self.super_method(name, args, kws, n, star)
-        if name in ("send", "throw", "asend", "athrow") and v.code:
-            self.untracked.add("a value sent into a generator")
-        if v.code:
-            done = self.user_method(v, name, args, kws, n, star)
-            if done is not None:
-                return done
-        operands = everything
-        results = list(everything)
-        if any(x.code for x in values):
-            extra = self.callbacks(values, operands)
-            if extra is not None:
-                results.append(extra)
-        if v.code:
-            extra = self.touch(v, everything)
-            if extra is not None:
-                results.append(extra)
-        kind = v.kind
-        if name in TEXT_METHODS and (kind in PANDAS_KINDS or kind == ANY) and (args or "expr" in kws):
-            extra = self.text_names(args[0] if args else kws["expr"], n.args[0] if n.args else None, "query")
-            if extra is not None:
-                results.append(extra)
-        out = files.method(self, v, name, args, kws, n)
-        if out is not None:
-            return mix_onto(out, *results)
-        if kind == SCALAR:
-            return self.scalar_method(v, name, args, results)
-        if kind == PATH:
-            return self.path_method(v, name, args, results)
-        inplace = self.may_be_true(kws.get("inplace"), n, "inplace")
-        if inplace:
-            self.mutate(v.own, *results)
-            for x in values:
-                self.heap.put(v.own, self.reach(x) if x.kind not in TABULAR else 0, x.code, x) if v.own else None
-            return mix(results, v.kind, v.own, v.holds, v.code)
-        if "out" in kws:
-            self.store(kws["out"], mix(results, ANY))
-        mutates = self.is_mutator(kind, name, args, n)
-        if mutates:
-            return self.mutating_method(v, name, args, kws, results)
-        self.bound_arguments(n, results)
-        if kind in TABULAR or kind == LOC:
-            return self.tabular_method(v, name, kws, results, n)
-        lazy = [x for x in values if x.code] if name in CALLBACK_METHODS and name not in FRESH_METHODS else ()
-        code = ()
-        for x in lazy:
-            code = merge_code(code, x.code)
-        if name in FRESH_METHODS:
-            if name in ("strip", "lower", "upper", "item", "format", "startswith", "endswith"):
-                return mix(results, SCALAR)
-            if name in NUMERIC_METHODS:
-                return mix(results, PANDAS, 0, 0, code)
-            return mix(results, ANY, 0, v.holds, code)
-        if name in VIEW_METHODS or kind in (DICT, LIST, SET, TUPLE, SCALARS, GEN) and name in DICT_PURE:
-            if kind == DICT and name in ("get", "values", "items"):
-                own = 0
-                if name == "get":
-                    own = v.holds | v.own & self.BUF
-                    for x in args[1:]:
-                        own |= x.own | x.holds
-                if name == "items" and not v.code:
-                    inner = v.holds | v.own & self.BUF
-                    out = mix(results, GEN, 0, inner)
-                    value = mix(results, ANY, inner, v.holds)
-                    out.elems = (alt(mix(results, TUPLE, 0, inner), elems=(mix(results, SCALAR), value)),)
-                    return out
-                return mix(results, ANY if name == "get" else GEN, own, v.holds | v.own & self.BUF, v.code)
-            if name in ("get", "__getitem__", "xs", "get_group"):
-                out = self.iterate(alt(v, elems=None, kind=ANY if kind == DICT else kind), id(n))
-                for x in args[1:]:
-                    out = join(out, x)
-                return mix_onto(out, *results)
-            return mix(results, v.kind if kind in TABULAR else ANY, v.own, v.holds, merge_code(v.code, code))
-        if kind == OBJECT:
-            # An object of a library whose functions leave their arguments alone.
-            self.mutate(v.own, *results)
-            for x in values:
-                if v.own and (x.own or x.holds or x.code):
-                    self.heap.put(v.own, self.reach(x), x.code, x)
-            return mix(results, OBJECT, v.own, v.holds, merge_code(v.code, code))
-        if kind == FILE:
-            self.change(v, results)
-            return mix(results, ANY, v.own, v.holds)
-        return self.unknown_method(v, results)
-
-    def unknown_method(self, v, results):
-        for x in results:
-            self.change(x, results)
-        own = holds = 0
-        code = ()
-        for x in results:
-            own |= x.own
-            holds |= x.holds
-            code = merge_code(code, x.code)
-        return mix(results, ANY, own, holds, code)
-
-    def user_method(self, v, name, args, kws, n, star):
-        """A method that a user class defines."""
-        out = None
-        handled = True
-        for item in v.code:
-            cls = item.cls if isinstance(item, Inst) else item if isinstance(item, Cls) else None
-            if cls is None:
-                if isinstance(item, Fn) and item.pending or item is UNKNOWN:
-                    handled = False
-                continue
-            found = self.find_method(cls, name)
-            hooked = any(self.find_method(cls, h) for h in ("__getattr__", "__getattribute__"))
-            if found is None or hooked or v.kind not in (INSTANCE, CLASS):
-                handled = False
-            if found is None:
-                # The method may be a function kept in an attribute, or come from an unseen base
-                # that calls the class's own methods.
-                if isinstance(item, Inst):
-                    extra = join_all(args + list(kws.values()))
-                    out = join(out, self.invoke_methods(cls, v, extra, only=None if cls.open or hooked else is_operator))
-                continue
-            for fn in found.code:
-                if isinstance(fn, Fn):
-                    if isinstance(item, Cls) and "classmethod" not in fn.decorators or "staticmethod" in fn.decorators:
-                        r = self.call_fn(fn, args, kws, star)
-                    elif [d for d in fn.decorators if d not in ("classmethod",)]:
-                        got = self.instance_attribute(v, name, n)
-                        r = self.call_value(got, args, kws, n, star)
-                    else:
-                        r = self.call_fn(fn, [v] + args, kws, star)
-                    out = join(out, r)
-                elif isinstance(fn, Cls):
-                    out = join(out, self.instantiate(fn, args, kws, n, star))
-        others = [c for c in v.code if isinstance(c, (Fn, Bound, Cls)) and not (isinstance(c, Fn) and c.pending)]
-        if not handled or out is None:
-            if others and not (v.kind == CLASS):
-                out = join(out, self.call_value(alt(v, code=tuple(others), kind=ANY), args, kws, n, star))
-            elif out is not None and v.kind == INSTANCE and not any(c.cls.open for c in v.code if isinstance(c, Inst)):
-                pass
-        if handled and out is not None:
-            return mix_onto(out, v)
-        if v.kind == INSTANCE:
-            r = self.unknown_method(alt(v, code=tuple(c for c in v.code if not isinstance(c, Inst))), [v] + args + list(kws.values()))
-            return join(out, r)
-        if out is not None:
-            # The receiver only holds the instance: the ordinary rules apply as well.
-            r = self.unknown_method(v, [v] + args + list(kws.values()) + [out])
-            return join(out, r)
-        return None
-
-    def may_be_true(self, v, n, keyword):
-        if v is None:
-            return False
-        for k in n.keywords if isinstance(n, ast.Call) else ():
-            if k.arg == keyword and type(k.value) is ast.Constant:
-                return bool(k.value.value)
-        return True
-
-    def is_mutator(self, kind, name, args, n):
-        if name not in MUTATORS:
-            return False
-        if kind in PANDAS_KINDS or kind == LOC:
-            return name in PANDAS_MUTATORS and kind not in (INDEX, GROUP, GROUPED_SERIES)
-        if kind == ARRAY:
-            return name in ARRAY_MUTATORS
-        if kind in (LIST, SCALARS, DICT, SET, TUPLE):
-            return name in CONTAINER_MUTATORS
-        if name.startswith("execute") and args and args[0].const:
-            # Reading SQL leaves the connection as it was.
-            return not all(re.match(r"\s*(select|pragma|with|explain|describe|show)\b", c, re.I) for c in args[0].const)
-        if name == "shuffle" and args:
-            self.mutate(args[0].own, args[0])
-        return True
-
-    def mutating_method(self, v, name, args, kws, results):
-        values = args + list(kws.values())
-        own = v.own or v.holds
-        if v.kind == OBJECT or v.kind == ANY and name not in CONTAINER_MUTATORS and name not in ESTIMATOR_METHODS:
-            # What is written to a wrapper goes on to what it wraps.
-            own = v.own | v.holds if v.kind == ANY or name in WRITES else v.own
-        self.mutate(own, *results)
-        self.write_through(v)
-        if v.own:
-            for x in values:
-                held = self.reach(x)
-                if name in ("extend", "update", "intersection_update", "difference_update", "extendleft"):
-                    held &= ~(x.own & self.OBJ) if x.kind not in ROOTLESS else held
-                if v.kind in TABULAR:
-                    held = x.holds
-                if held or x.code or x.reads or x.ctl or x.files or x.flags:
-                    self.heap.put(v.own, held, x.code, self.stamp(x))
-        if name in ("fit_transform", "fit_predict", "fit_resample"):
-            return mix(results, SEPARATE if name == "fit_resample" else ARRAY if name == "fit_predict" else ANY)
-        if name in ("pop", "popitem", "popleft", "setdefault"):
-            out = mix(results, ANY, v.holds | v.own & self.BUF, v.holds, v.code)
-            if name == "setdefault":
-                for x in args[1:]:
-                    out.own |= x.own
-                    out.holds |= x.own | x.holds
-                if len(args) > 1 and not args[1].own and args[1].kind not in ROOTLESS:
-                    pass
-            if v.kind == FRAME and name == "pop":
-                out.kind = SERIES
-            if v.kind == SCALARS:
-                out = mix(results, SCALAR)
-            return out
-        if name in CONTAINER_MUTATORS and v.kind in (LIST, SCALARS, DICT, SET):
-            return V(SCALAR)
-        kind = v.kind if v.kind in (OBJECT, ARRAY) else ANY
-        return mix(results, kind, v.own, v.holds, v.code)
-
-    def tabular_method(self, v, name, kws, results, n):
-        kind = v.kind
-        held = v.holds
-        view = v.own & self.BUF
-        if name in ("tolist", "to_list", "unique", "to_dict"):
-            out = LIST if held or kind == FRAME else SCALARS
-            return mix(results, ARRAY if name == "unique" else DICT if name == "to_dict" and kind != FRAME else out, 0, held)
-        if name in ("item", "to_string", "to_markdown", "nunique", "idxmax", "idxmin") and kind in (SERIES, INDEX):
-            return mix(results, SCALAR)
-        if name == "groupby":
-            return mix(results, GROUP, view, held)
-        if name in ("iterrows", "items", "iteritems"):
-            out = mix(results, GEN, 0, view | held)
-            second = mix(results, SERIES, view, held) if kind == FRAME else mix(results, PANDAS, view, held)
-            out.elems = (alt(mix(results, TUPLE, 0, view | held), elems=(mix(results, SCALAR), second)),)
-            return out
-        if name == "itertuples":
-            return mix(results, GEN, 0, held)
-        if kind == ARRAY:
-            rk = ARRAY
-        elif kind == FRAME and name in FRAME_TO_FRAME or name in ("reset_index", "to_frame"):
-            rk = FRAME
-        elif kind == SERIES and name in FRAME_TO_FRAME or kind == INDEX and name in FRESH_METHODS or \
-                name == "value_counts" or kind == GROUPED_SERIES and name in REDUCERS or kind == FRAME and name in REDUCERS:
-            rk = SERIES if kind != INDEX else INDEX
-        else:
-            rk = PANDAS
-        fresh = name in FRESH_METHODS and name not in VIEW_METHODS
-        copy_keyword = kws.get("copy") or kws.get("deep")
-        if copy_keyword is not None and not self.may_be_true(copy_keyword, n, "copy" if "copy" in kws else "deep"):
-            fresh = False
-        if name == "copy" and kind == FRAME and n.args:
-            fresh = False
-        if fresh:
-            return mix(results, rk, 0, held)
-        own = v.own & self.BUF if v.own else 0
-        for x in results[1:]:
-            if x.kind in TABULAR or x.kind == ANY:
-                own |= x.own & self.BUF if name in ("pipe", "align") else 0
-        if name == "pipe":
-            for x in results[1:]:
-                own |= x.own
-        return mix(results, rk, own, held, v.code)
-
-    def scalar_method(self, v, name, args, results):
-        out = mix(results, SCALAR)
-        if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
-            out.kind = SCALARS
-            if v.const is not None:
-                parts = set()
-                for c in v.const:
-                    parts.update(c.replace(",", " ").replace(";", " ").split())
-                out.items = None
-            return out
-        if name == "format" and v.const is not None and not args:
-            return out
-        if name in ("strip", "lower", "upper") and v.const is not None and not args:
-            out.const = frozenset(getattr(c, name)() for c in v.const)
-        if name in ("replace",) and v.const is not None and len(args) == 2 and args[0].const and args[1].const:
-            if len(args[0].const) == len(args[1].const) == 1:
-                out.const = frozenset(c.replace(next(iter(args[0].const)), next(iter(args[1].const))) for c in v.const)
-        if name == "join":
-            # Joining runs a lazy argument, which touched it already; the text holds nothing.
-            out.const = None
-        return out
-
-    def path_method(self, v, name, args, results):
-        if name == "joinpath":
-            out = mix(results, PATH)
-            const = v.const
-            for a in args:
-                const = self.product(const, a.const, "/") if const is not None and a.const is not None else None
-            out.const = const
-            return out
-        if name in ("resolve", "absolute", "expanduser"):
-            return alt(mix(results, PATH), const=v.const)
-        if name in ("with_suffix", "with_name", "relative_to", "with_stem"):
-            return mix(results, PATH)
-        return mix(results, SCALAR)
-
     def bound_arguments(self, n, results):
         """A bound method passed as an argument may be called: map(seen.add, names)."""
         for a in n.args if isinstance(n, ast.Call) else ():
@@ -884,7 +361,13 @@ class Calls:
                 if v.kind not in TABULAR and v.kind not in ROOTLESS:
                     self.change(v, results)
 
-    # ---- names inside texts -------------------------------------------------------------------
+    def may_be_true(self, v, n, keyword):
+        if v is None:
+            return False
+        for k in n.keywords if isinstance(n, ast.Call) else ():
+            if k.arg == keyword and type(k.value) is ast.Constant:
+                return bool(k.value.value)
+        return True
 
     def text_names(self, v, node, style):
         """What a text that is evaluated as code, SQL or a formula reads by name."""
@@ -910,18 +393,3 @@ class Calls:
                     if x.kind not in (LIB, BUILTIN, PRIMITIVE):
                         out = join(out, alt(x, own=0, holds=0, code=(), kind=ANY, const=None, items=None, elems=None))
         return out
-
-
-def is_operator(name, fn):
-    return name.startswith("__") and name.endswith("__")
-
-
-def lineage(cls):
-    """The class and its user-defined ancestors, nearest first."""
-    out, queue = [], [cls]
-    while queue and len(out) < 32:
-        c = queue.pop(0)
-        if c not in out:
-            out.append(c)
-            queue += [b for b in c.bases if isinstance(b, Cls)]
-    return out

@@ -2,7 +2,7 @@
 
 import ast
 
-from interp import TooComplex, mix_onto
+from machine import TooComplex, mix_onto
 from values import *
 
 # Attributes of tabular objects that are plain values.
@@ -312,6 +312,8 @@ class Expressions:
         key = self.ev(n.slice)
         both = (v, key)
         if v.kind == LIB:
+            if v.lib in ("os.environ", "os.environb"):
+                self.untracked.add("os.environ")
             return mix(both, ANY, 0, 0, v.code)
         if v.code or key.code:
             extra = join(self.touch(v, both), self.touch(key, both))

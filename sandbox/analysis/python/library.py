@@ -3,7 +3,7 @@
 import ast
 
 import files
-from interp import mix_onto
+from machine import mix_onto
 from tables import *
 from values import *
 
@@ -39,6 +39,15 @@ class Library:
             if done.kind in (ANY,) and path in WRITER_PATHS:
                 done.kind = SCALAR
             return done
+        if "ax" in kws:
+            self.store_all(kws["ax"], values)
+        if root == "os" and last in ("getenv", "environ", "environb", "get") and path.startswith("os.") and "env" in path:
+            self.untracked.add("os.environ")
+        owner = path.rsplit(".", 2)[-2] if path.count(".") > 1 else ""
+        if last in MUTATORS and (owner[:1].isupper() or owner in ("deque", "defaultdict")) and args:
+            # deque.append(x, y): the object is the first argument.
+            self.store_all(args[0], values)
+            return mix(results, ANY, args[0].own, args[0].holds)
         if last in ARGUMENT_MUTATORS and path not in PURE_PATHS and root not in ("pandas", "sklearn"):
             for i in ARGUMENT_MUTATORS[last]:
                 if i < len(args):
@@ -48,9 +57,14 @@ class Library:
             if last in ("heappop", "heapreplace", "heappushpop"):
                 return mix_onto(self.iterate(args[0], id(n)), *results) if args else V(ANY)
             return mix(results, SCALAR)
-        if "out" in kws:
-            self.store_all(kws["out"], values)
-            return mix(results, ARRAY, kws["out"].own, kws["out"].holds)
+        target = kws.get("out")
+        if target is None and root == "numpy" and len(args) > 1:
+            # ufuncs take it by position too: np.add(a, b, out), np.sqrt(a, out), np.clip(a, 0, 1, out)
+            position = 3 if last == "clip" else 1 if last in UNARY_UFUNCS else 2 if last in BINARY_UFUNCS else 9
+            target = args[position] if len(args) > position else None
+        if target is not None:
+            self.store_all(target, values)
+            return mix(results, ARRAY, target.own, target.holds)
         if self.may_be_true(kws.get("inplace"), n, "inplace"):
             for v in args[:1]:
                 self.store_all(v, values)
@@ -301,7 +315,6 @@ class Library:
                 results = list(results) + [alt(extra, code=tuple(c for c in extra.code if not (isinstance(c, Fn) and c.pending)))]
         if name in ("globals", "locals", "vars"):
             self.untracked.add(name + "()")
-            self.flags |= 0
             out = mix(results, ANY, first.own, first.holds, first.code)
             out.flags |= UNTRACKED
             return out

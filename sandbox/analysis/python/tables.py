@@ -34,6 +34,12 @@ ARGUMENT_MUTATORS = {
     "delitem": (0,), "dump": (1,), "copyfileobj": (1,), "update_wrapper": (0,), "next": (0,),
     "partial_fit": (0,), "train": (0,),
 }
+UNARY_UFUNCS = words("""sqrt exp log log2 log10 log1p expm1 abs absolute fabs sin cos tan arcsin arccos arctan sinh cosh
+    tanh negative sign square reciprocal floor ceil rint trunc isnan isinf isfinite conj deg2rad rad2deg invert cbrt
+    logical_not positive""")
+BINARY_UFUNCS = words("""add subtract multiply divide true_divide floor_divide power mod remainder fmod maximum minimum
+    fmax fmin matmul dot logical_and logical_or logical_xor greater less equal not_equal greater_equal less_equal hypot
+    arctan2 bitwise_and bitwise_or bitwise_xor left_shift right_shift copysign""")
 # numpy and sklearn both have a shuffle; sklearn's copies.
 PURE_PATHS = words("sklearn.utils.shuffle json.dumps pickle.dumps yaml.safe_dump itertools.compress")
 
@@ -44,11 +50,11 @@ VIEW_FUNCTIONS = words("""
     hsplit vsplit dsplit swapaxes moveaxis rollaxis flip fliplr flipud rot90 diagonal diag real imag
     nan_to_num frombuffer require matrix asmatrix mat as_strided sliding_window_view meshgrid
     DataFrame Series Index Categorical array to_numeric to_datetime to_timedelta nditer from_dict
-    from_records MultiIndex check_array check_X_y indexable resample_view memoryview triu_view block
+    from_records MultiIndex check_array check_X_y indexable memoryview block
     NamedTuple namedtuple wraps lru_cache cache partial chain reduce choice choices sample cycle islice
     accumulate groupby nlargest nsmallest tee zip_longest product permutations combinations itemgetter
     getitem attrgetter deque Counter OrderedDict defaultdict ChainMap UserDict UserList SimpleNamespace
-    where_view copy replace asdict astuple tqdm compress takewhile dropwhile filterfalse starmap pairwise
+    copy replace asdict astuple tqdm compress takewhile dropwhile filterfalse starmap pairwise
     from_iterable cast suppress closing nullcontext ExitStack""")
 
 PANDAS_FRAME_READERS = words("""read_csv read_table read_parquet read_feather read_excel read_stata
@@ -60,7 +66,7 @@ MATH_MODULES = words("math cmath statistics datetime decimal fractions calendar 
 
 SCALAR_BUILTINS = words("""len abs round int float str bool repr range ord chr hash format divmod pow
     any all isinstance issubclass id bin hex oct ascii complex bytes callable hasattr slice input dir
-    frozenset_scalar print help""")
+    print help""")
 
 # Readers: library functions that open the file named by an argument.
 READER_PATHS = {
@@ -93,7 +99,7 @@ PATH_KEYWORDS = ("filepath_or_buffer", "path_or_buf", "path_or_buffer", "path", 
 
 WRITER_METHODS = words("""to_csv to_excel to_json to_parquet to_pickle to_html to_feather to_hdf to_stata
     to_xml to_orc to_latex to_markdown to_string savefig save tofile write_text write_bytes write_image
-    write_html to_netcdf write_csv write_parquet write_json write_excel touch unlink rename_to save_model
+    write_html to_netcdf write_csv write_parquet write_json write_excel touch unlink save_model
     to_gbq export""")
 WRITER_PATHS = {
     "numpy.save": 0, "numpy.savez": 0, "numpy.savez_compressed": 0, "numpy.savetxt": 0,
@@ -118,7 +124,7 @@ MUTATORS = words("""append extend insert add update pop popitem remove discard c
     write writelines writerow writerows writeheader truncate seek send throw
     fit fit_transform fit_predict fit_resample partial_fit compile train train_on_batch set_params
     add_node add_edge add_nodes_from add_edges_from execute executemany executescript commit rollback
-    seed shuffle step backward zero_grad eval_mode put_nowait insort load_state_dict register push enqueue
+    seed shuffle step backward zero_grad put_nowait insort load_state_dict register push enqueue
     __setitem__ __delitem__ __setattr__ __iadd__ __ior__ __init__ feed close writestr""")
 # What a mutator's arguments become part of.
 CONTAINER_MUTATORS = words("""append extend insert add update setdefault appendleft extendleft put
@@ -141,25 +147,25 @@ FRESH_METHODS = words("""
     merge join concat melt pivot pivot_table stack unstack explode nlargest nsmallest sample query
     where mask idxmax idxmin argmax argmin argsort searchsorted first last nth size any all
     agg aggregate transform apply applymap map combine combine_first shift tz_localize tz_convert
-    to_dict to_list tolist to_string to_markdown to_frame_copy strftime total_seconds date isoformat
+    to_dict to_list tolist to_string to_markdown strftime total_seconds date isoformat
     strip lstrip rstrip lower upper title capitalize split rsplit splitlines startswith endswith find
-    rfind index_of format format_map encode decode zfill ljust rjust center casefold swapcase isdigit
+    rfind format format_map encode decode zfill ljust rjust center casefold swapcase isdigit
     isalpha isnumeric isalnum isspace isupper islower isdecimal isidentifier removeprefix removesuffix
     translate expandtabs rindex contains extract extractall findall match fullmatch
     search group groups groupdict span start end cat len slice get_dummies pad repeat normalize
-    day_name month_name dot matmul conj cross trace ptp nonzero cumulative_sum round_ predict predict_proba
+    day_name month_name dot matmul conj cross trace ptp nonzero predict predict_proba
     decision_function predict_log_proba score transform inverse_transform get_feature_names_out get_params
-    summary conf_int cv_results pvalue ppf cdf pdf pmf sf rvs logpdf eq ne lt le gt ge add_prefix
+    summary conf_int ppf cdf pdf pmf sf rvs logpdf eq ne lt le gt ge add_prefix
     add_suffix sub mul div truediv floordiv mod pow radd rsub rmul rdiv divide multiply select_dtypes
-    groups_ indices memory_usage info item sqrt item_size hexdigest digest timestamp weekday isocalendar
+    indices memory_usage info item sqrt hexdigest digest timestamp weekday isocalendar
     isoweekday toordinal quantize bit_length as_integer_ratio conjugate hex is_integer most_common
     union intersection difference symmetric_difference issubset issuperset isdisjoint exists is_file
     is_dir stat resolve with_suffix as_posix joinpath relative_to expanduser
-    cumcount ngroup tshift asof to_period to_timestamp normalize floor ceil nlevels droplevel pvalues
+    cumcount ngroup tshift asof to_period to_timestamp normalize floor ceil nlevels droplevel 
     read readline readlines getvalue tell fileno fetchall fetchone fetchmany parse
-    equals to_period kneighbors get_n_leaves get_depth staged_predict apply_along lag
-    simple_fit random rand randn randint uniform normal integers permutation binomial poisson exponential
-    choice standard_normal cumsum_ nanmean ngroups zscore to_html_str __len__ __str__ __repr__
+    equals to_period kneighbors get_n_leaves get_depth staged_predict 
+    random rand randn randint uniform normal integers permutation binomial poisson exponential
+    choice standard_normal __len__ __str__ __repr__
     __contains__ __eq__ total elements""")
 # Of these, the ones whose result is numbers or text only.
 NUMERIC_METHODS = words("""mean median std var count quantile skew kurt kurtosis sem mad cumprod nunique isna isnull
@@ -171,11 +177,11 @@ NUMERIC_METHODS = words("""mean median std var count quantile skew kurt kurtosis
 VIEW_METHODS = words("""get items keys values iterrows itertuples head tail groupby rolling expanding resample
     ewm reshape ravel view squeeze swapaxes transpose to_numpy to_frame flatten xs take get_group pipe filter
     swaplevel set_axis infer_objects convert_dtypes reindex align iteritems flat diagonal
-    __getitem__ __iter__ __enter__ cursor get_level_values to_series get_figure
-    gca subplots_get getroot iter find_all select children itercolumns truncate between_time at_time
-    asfreq first_valid_index last_valid_index as_matrix_view detach numpy cpu __array__ partition_view""")
+    __getitem__ __iter__ __enter__ cursor get_level_values to_series 
+    gca getroot iter find_all select children truncate between_time at_time
+    asfreq first_valid_index last_valid_index detach numpy cpu __array__ """)
 CALLBACK_METHODS = words("""apply applymap map agg aggregate transform pipe filter assign combine sort_values
-    rolling where mask groupby rename submit imap starmap reduce sort_index read_apply""")
+    rolling where mask groupby rename submit imap starmap reduce sort_index """)
 # Methods whose result holds its arguments' functions for later.
 SCALAR_METHODS = words("""item strip lstrip rstrip lower upper title capitalize startswith endswith find rfind format
     zfill ljust rjust center casefold isdigit isalpha isnumeric strftime total_seconds isoformat bit_length
@@ -185,7 +191,7 @@ FRAME_TO_FRAME = words("""copy dropna reset_index set_index sort_values sort_ind
     drop head tail sample astype drop_duplicates replace melt pivot pivot_table select_dtypes ffill bfill corr
     cov isna isnull notna notnull round clip nlargest nsmallest add_prefix add_suffix interpolate reindex
     diff pct_change cumsum rank describe explode where mask applymap shift abs to_frame transpose
-    infer_objects convert_dtypes groupby_frame""")
+    infer_objects convert_dtypes """)
 
 # Functions that take code or formulas as text and look names up in the caller's scope.
 TEXT_METHODS = words("query eval")

@@ -205,7 +205,7 @@ class Bound:
 class Frame:
     """One scope while it runs: env is the state on the current path, None when it can't go on."""
     __slots__ = ("kind", "env", "must", "parent", "globals", "nonlocals", "locals", "inner",
-                 "ret", "yields", "seen", "root", "breaks", "conts", "changed", "params", "fn")
+                 "ret", "yields", "seen", "root", "breaks", "conts", "changed", "recursive", "params", "fn")
 
     def __init__(self, kind, parent):
         self.kind = kind
@@ -218,6 +218,6 @@ class Frame:
         self.seen = {}           # every value a name ever had: what closures see
         self.root = 0
         self.breaks = self.conts = None
-        self.changed = False
+        self.changed = self.recursive = False
         self.params = {}
         self.fn = None

@@ -1,0 +1,407 @@
+"""The abstract machine: names, roots, stores and the states that paths join.
+
+Invariant: what a statement can read, bind, change in place or open on any path of execution is in
+its result, or the result says untracked.
+"""
+
+import builtins
+import re
+
+from tables import PRIMITIVES
+from values import *
+
+IDENTIFIER = re.compile(r"[^\W\d]\w*")
+BUILTIN_NAMES = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__spec__", "__annotations__"}
+
+# Work allowed per statement, in expressions evaluated; measured 60-line cells need about 2,000.
+MAX_STEPS = 40000
+MAX_CELL_STEPS = 200000
+MAX_DEPTH = 40
+MAX_PASSES = 24
+
+
+class TooComplex(Exception):
+    """The statement takes more work than is allowed; it is then reported as untracked."""
+
+
+class Heap:
+    """What was stored where during the statement: (owners, held roots, code, value it came from)."""
+    __slots__ = ("entries", "version", "owners")
+
+    def __init__(self):
+        self.entries = {}
+        self.version = 0
+        self.owners = 0
+
+    def put(self, owner, reach, code, v):
+        key = owner
+        old = self.entries.get(key)
+        new = V(ANY, 0, reach, code, v.reads, v.ctl, v.files, v.flags)
+        merged = join(old, new)
+        if merged is not old:
+            self.entries[key] = merged
+            self.version += 1
+            self.owners |= owner
+
+
+class Machine:
+    """Interprets one cell, statement by statement, over the state that earlier statements left."""
+
+    def __init__(self, base, used, source):
+        self.base = base              # name -> V, without origins
+        self.used = used              # roots in use
+        self.names, self.index = [], {}
+        self.files, self.file_index = [], {}
+        self.module = Frame("mod", None)
+        self.source = source
+        self.total = 0                # steps of the statements so far
+        self.steps, self.limit = 0, MAX_CELL_STEPS
+        self.widen()
+
+    def widen(self):
+        """Masks of all identity bits and all interior bits, wide enough for the roots of one cell."""
+        size = self.used.bit_length() // 2 + 4096
+        self.OBJ = ((1 << 2 * size) - 1) // 3
+        self.BUF = self.OBJ << 1
+
+    def spend(self, steps):
+        """Counts work. Steps are counted and not timed, so that a cell's analysis is the same everywhere."""
+        self.steps += steps
+        if self.steps > self.limit:
+            raise TooComplex()
+
+    def begin(self):
+        self.frame = self.module
+        self.module.env, self.module.must = {}, set()
+        # Module-level names bound on any path, those that raise included; hasty: before the end of
+        # the simple statement that binds them (in a function that it calls, or by a walrus).
+        self.bound, self.hasty = set(), set()
+        self.heap = Heap()
+        self.mutated = 0
+        self.loaded = 0
+        self.reads = self.ctl = self.file_bits = 0
+        self.flags = 0
+        self.written = set()
+        self.dynamic_writes = False
+        self.untracked, self.taints = set(), set()
+        self.calls = {}
+        self.cache = {}
+        self.sites = {}
+        self.fns, self.classes, self.frames = {}, {}, {}
+        self.active = {}
+        self.depth = 0
+        # weak: code runs perhaps never; branch, early, guarded: the same inside a function, because of
+        # a branch, a return before, or an exception that a caller catches.
+        self.weak = self.branch = self.guarded = 0
+        self.early = False
+        self.steps = 0
+        self.limit = min(MAX_STEPS, max(MAX_CELL_STEPS - self.total, 0))
+        self.pcr = self.pcc = self.pcf = self.pcg = 0
+        self.tries = []
+        self.site = None
+        self.imported = set()
+
+    def bit(self, name):
+        i = self.index.get(name)
+        if i is None:
+            i = self.index[name] = len(self.names)
+            self.names.append(name)
+        return 1 << i
+
+    def file_bit(self, name):
+        i = self.file_index.get(name)
+        if i is None:
+            i = self.file_index[name] = len(self.files)
+            self.files.append(name)
+        return 1 << i
+
+    def root(self, site):
+        """The pair of root bits of an allocation site; the same in each pass over a loop."""
+        r = self.sites.get(site)
+        if r is None:
+            low = ~self.used & (self.used + 1)
+            r = low | low << 1
+            if low & self.BUF:
+                raise AssertionError("roots are pairs")
+            self.used |= r
+            self.sites[site] = r
+        return r
+
+    def owned(self, v, site):
+        """v with an identity of its own, as an object has once it is bound to a name."""
+        if v.kind in ROOTLESS or v.own & self.OBJ:
+            return v
+        r = self.root(site)
+        if v.own:
+            r &= self.OBJ
+        kind = ANY if v.kind == SEPARATE else v.kind
+        return alt(v, own=v.own | r, kind=kind)
+
+    def reach(self, v):
+        """All roots that can be reached from v, through closures too."""
+        out = v.own | v.holds
+        if v.code:
+            out |= self.code_reach(v.code, set())
+        return self.close(out) if self.heap.entries else out
+
+    def code_reach(self, code, seen):
+        out = 0
+        for item in code:
+            if id(item) in seen:
+                continue
+            seen.add(id(item))
+            if isinstance(item, Fn):
+                parts = list(item.defaults.values())
+                if item.extra is not None:
+                    parts.append(item.extra)
+                frame = item.closure
+                while frame is not None and frame.kind != "mod":
+                    out |= frame.root
+                    if frame.kind != "cls":
+                        parts += frame.seen.values()
+                    frame = frame.parent
+            elif isinstance(item, Cls):
+                parts = list(item.attrs.values())
+                out |= item.root | self.code_reach(item.bases, seen)
+            elif isinstance(item, Inst):
+                parts = []
+                out |= self.code_reach((item.cls,), seen)
+            elif isinstance(item, Bound):
+                parts = [item.me]
+                out |= self.code_reach((item.fn,), seen)
+            else:
+                parts = []
+            self.spend(1 + len(parts) // 4)
+            for p in parts:
+                if id(p) in seen:
+                    continue
+                seen.add(id(p))
+                out |= p.own | p.holds
+                if p.code:
+                    out |= self.code_reach(p.code, seen)
+        return out
+
+    def close(self, mask):
+        entries = self.heap.entries
+        changed = True
+        while changed:
+            changed = False
+            self.spend(len(entries) // 4)
+            for owner, held in entries.items():
+                if mask & owner and (held.holds | mask) != mask:
+                    mask |= held.holds
+                    changed = True
+        return mask
+
+    def live(self, v):
+        """v as it is now, with all that this statement stored into what it reaches."""
+        if not (self.heap.owners | self.mutated):
+            return v
+        mask = v.own | v.holds
+        if v.own & self.mutated and (v.items is not None or v.elems is not None or v.kind == SCALARS):
+            v = alt(v, items=None, elems=None, kind=LIST if v.kind == SCALARS else v.kind)
+        if not mask & self.heap.owners:
+            return v
+        mask = self.close(mask)
+        hits = [held for owner, held in self.heap.entries.items() if mask & owner]
+        code = v.code
+        for held in hits:
+            code = merge_code(code, held.code)
+        out = mix([v] + hits, v.kind, v.own, v.holds | (mask & ~v.own), code)
+        out.const, out.lib = v.const, v.lib
+        out.kind = LIST if v.kind == SCALARS else v.kind
+        return out
+
+    def load(self, name):
+        f = self.frame
+        here = True
+        while f.kind != "mod":
+            if name in f.globals:
+                break
+            if here or f.kind != "cls":
+                v = f.env.get(name) if here and f.env is not None else f.seen.get(name)
+                if v is not None and v is not DELETED:
+                    return self.live(v)
+                if here and f.kind == "fn" and name in f.locals:
+                    return UNBOUND
+            here = here and f.kind == "comp"
+            f = f.parent
+        env = self.module.env
+        v = env.get(name) if env is not None else None
+        if v is not None:
+            if v is DELETED:
+                return UNBOUND
+            return self.live(v)
+        v = self.cache.get(name)
+        if v is None:
+            v = self.cache[name] = self.before(name)
+        self.loaded |= v.reads
+        return self.live(v)
+
+    def before(self, name):
+        """The value that a module-level name had when the statement began."""
+        v = self.base.get(name)
+        if v is None:
+            if name in PRIMITIVES:
+                return V(PRIMITIVE, lib=name)
+            if name in BUILTIN_NAMES:
+                return V(BUILTIN, lib="builtins." + name)
+            # Bound by something the pass could not see, or not at all.
+            v = self.base[name] = V(ANY, self.root(("name", name)), 0, (UNKNOWN,))
+        if v.kind in LIBRARY and not v.own:
+            return v
+        return alt(v, reads=self.bit(name))
+
+    def stamp(self, v):
+        """v as it is when made on the current path: loops and tests it stands under flow in."""
+        if not (self.pcr or self.pcc or self.pcf or self.pcg):
+            return v
+        return mix_onto(v, V(ANY, reads=self.pcr, ctl=self.pcc, files=self.pcf, flags=self.pcg))
+
+    def sink(self, v):
+        """v has an effect outside the expression: it is data that the statement reads."""
+        self.reads |= v.reads | self.pcr
+        self.ctl |= v.ctl | self.pcc
+
+    def control(self, v):
+        self.pcc |= v.reads | v.ctl
+        self.ctl |= v.reads | v.ctl
+
+    def bind(self, name, v, site, walrus=False, imported=False):
+        f = self.frame
+        if v.kind in LIBRARY and not imported and not v.own:
+            # A library's value under a name of the cell's own is a variable, unlike an import.
+            v = alt(v, own=self.root(site))
+        if walrus:
+            while f.kind == "comp":
+                f = f.parent
+        v = self.stamp(self.owned(v, site))
+        if f.kind == "mod" or name in f.globals:
+            self.sink(v)
+            self.bound.add(name)
+            if walrus or self.frame is not self.module:
+                self.hasty.add(name)
+            self.bind_module(name, v, self.weak or self.branch or self.early or self.guarded)
+            return
+        if name in f.nonlocals:
+            self.bind_nonlocal(f, name, v)
+            return
+        if self.weak and walrus:
+            v = join(v, f.env.get(name))
+        f.env[name] = v
+        f.must.add(name)
+        if f.inner or f.kind == "comp":
+            f.seen[name] = join(f.seen.get(name), v)
+
+    def bind_module(self, name, v, weak):
+        env = self.module.env
+        if env is None:
+            return
+        if weak:
+            old = env.get(name)
+            if old is None:
+                old = self.earlier(name)
+            if old is not None and old is not DELETED:
+                v = join(v, old)
+        else:
+            self.module.must.add(name)
+        env[name] = v
+        if v.kind == LIB:
+            self.imported.add(name)
+
+    def earlier(self, name):
+        """The value before the statement of a name that is bound on some paths only."""
+        return alt(self.base[name], reads=self.bit(name)) if name in self.base else None
+
+    def bind_nonlocal(self, f, name, v):
+        p = f.parent
+        while p is not None and p.kind != "mod":
+            if p.kind == "fn" and (name in p.locals or name in p.seen):
+                p.seen[name] = join(p.seen.get(name), v)
+                if p.env is not None and name in p.env:
+                    p.env[name] = join(p.env[name], v)
+                if not p.root:
+                    p.root = self.root(("frame", id(p)))
+                self.mutate(p.root, v)
+                return
+            p = p.parent
+
+    def mutate(self, mask, *values):
+        """Objects with these roots change; values are what the change comes from."""
+        self.mutated |= mask
+        for v in values:
+            self.sink(v)
+
+    def store(self, target, v, mask=None):
+        """v becomes part of target. mask narrows what of target changes."""
+        own = target.own if mask is None else mask
+        self.mutate(own, target, v)
+        owner = target.own | (target.holds if not target.own else 0)
+        if owner:
+            held = self.reach(v) if v.own or v.holds or v.code else 0
+            if target.kind in TABULAR and v.kind in TABULAR:
+                held &= ~v.own
+            self.heap.put(owner, held, v.code, self.stamp(v))
+
+    def note_files(self, v):
+        self.file_bits |= v.files
+        self.flags |= v.flags & DYNAMIC
+
+    def fork(self):
+        f = self.frame
+        return None if f.env is None else (dict(f.env), set(f.must))
+
+    def set(self, state):
+        f = self.frame
+        if state is None:
+            f.env = None
+        else:
+            f.env, f.must = dict(state[0]), set(state[1])
+
+    def take(self):
+        f = self.frame
+        return None if f.env is None else (f.env, f.must)
+
+    def join_states(self, a, b):
+        if a is None:
+            return b
+        if b is None or a is b:
+            return a
+        ea, eb = a[0], b[0]
+        self.spend((len(ea) + len(eb)) // 4)
+        out = {}
+        outer = self.earlier if self.frame.kind == "mod" else lambda name: None
+        for name, v in ea.items():
+            w = eb[name] if name in eb else outer(name)
+            out[name] = join(v, w)
+        for name, w in eb.items():
+            if name not in ea:
+                v = outer(name)
+                out[name] = w if v is None else join(v, w)
+        return out, a[1] & b[1]
+
+    @staticmethod
+    def same(a, b):
+        if a is None or b is None:
+            return a is b
+        ea, eb = a[0], b[0]
+        return len(ea) == len(eb) and a[1] == b[1] and all(eb.get(k) is v for k, v in ea.items())
+
+
+def mix_onto(v, *others):
+    """v that also comes from the others."""
+    r = c = f = g = 0
+    for o in others:
+        r |= o.reads
+        c |= o.ctl
+        f |= o.files
+        g |= o.flags
+    if not (r or c or f or g):
+        return v
+    elems = v.elems
+    if elems:
+        # The parts of a display come from what the whole comes from.
+        source = V(ANY, reads=r, ctl=c, files=f, flags=g)
+        elems = tuple([mix_onto(e, source) for e in elems])
+    return V(v.kind, v.own, v.holds, v.code, v.reads | r, v.ctl | c, v.files | f, v.flags | g,
+             v.const, v.items, elems, v.lib)
