@@ -41,6 +41,9 @@ type Statement struct {
 	Untracked []string `json:"untracked,omitempty"`
 	// Taints are denied constructs; they taint the session from this statement on.
 	Taints []string `json:"taints,omitempty"`
+	// Raised are the names that may be bound anew when the statement raises, also on paths that never
+	// complete, each with what the pass's state holds of it from then on (see Definitions).
+	Raised map[string]json.RawMessage `json:"raised,omitempty"`
 	// Calls are the syntactic calls of bind, infer and submit_answer inside the statement.
 	Calls []PrimitiveCall `json:"calls,omitempty"`
 	// Definitions is the change that this statement makes to the pass's own state (helper

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -147,17 +148,18 @@ func rebinds(st *Statement, name string) bool {
 	return slices.Contains(st.Writes, name) || slices.Contains(st.MaybeWrites, name)
 }
 
-// abandon handles the statement in progress when it raised. A compound statement may have rebound
-// names before that: their new versions are grounded by what the statement reads alone, since the
-// old value may be gone. What it may have changed in place is still the old object. A simple
-// statement binds at its very end, so it bound nothing.
+// abandon handles the statement in progress when it raised. What it may have rebound before that gets
+// a new version that is grounded by what the statement reads alone, since the old value may be gone.
+// What it may have changed in place is still the old object. A simple statement binds at its very
+// end, so it bound nothing.
 func (c *Cell) abandon() {
 	st := &c.statements[c.next]
 	d := c.g.statementDeps(st, nil, false)
 	simple := c.simple(st)
-	for _, name := range effects(st) {
+	for _, name := range append(effects(st), raisedOnly(st)...) {
 		old, exists := c.g.current[name]
-		rebound := slices.Contains(st.MaybeWrites, name) || rebinds(st, name) && !simple
+		_, raised := st.Raised[name]
+		rebound := raised || slices.Contains(st.MaybeWrites, name) || rebinds(st, name) && !simple
 		switch {
 		case rebound && exists:
 			c.version(name, d, []input{{node: old, kind: EdgeControl}})
@@ -168,25 +170,30 @@ func (c *Cell) abandon() {
 		}
 	}
 	c.writeFiles(st, d)
-	if !simple {
-		c.halfDefined(st)
-	}
+	c.halfDefined(st, simple)
 }
 
-// halfDefined brings the pass's own state on after a compound statement that raised. What it may
-// have defined anew is taken as defined; of what it may have redefined, neither the old nor the new
-// can be relied on, so the pass is told nothing and its uses count as reads of the name alone.
-func (c *Cell) halfDefined(st *Statement) {
+// halfDefined brings the pass's own state on after a statement that raised: what it may have bound is
+// known no more, what it may have changed or defined besides is taken as changed and defined.
+func (c *Cell) halfDefined(st *Statement, simple bool) {
 	for key, value := range st.Definitions {
-		old, known := c.g.definitions[key]
-		gone := value == nil || string(value) == "null"
-		switch {
-		case !known && !gone:
+		if !simple && value != nil && string(value) != "null" {
 			c.g.definitions[key] = value
-		case known && (gone || string(old) != string(value)):
-			delete(c.g.definitions, key)
 		}
 	}
+	maps.Copy(c.g.definitions, st.Raised)
+}
+
+// raisedOnly are the names of st.Raised that are not among its effects, sorted.
+func raisedOnly(st *Statement) []string {
+	var out []string
+	for name := range st.Raised {
+		if !rebinds(st, name) && !slices.Contains(st.Mutates, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // version makes a new version of a name.

@@ -103,27 +103,51 @@ func TestObjectChangedByAStatementThatRaisedDependsOnWhatItRead(t *testing.T) {
 	w.wantInputs("seen@2", "compute df@1", "compute seen@1")
 }
 
-func TestHelperRedefinedByAStatementThatRaisedIsForgotten(t *testing.T) {
+func TestStatementThatRaisedLeavesThePassWithWhatItMayHaveDefined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	define := func(code, status string, definitions map[string]json.RawMessage) {
-		c := w.g.Begin(w.turn, code, Analysis{Statements: []Statement{{Line: 1, EndLine: 1, Definitions: definitions}}})
+	run := func(code, status string, st Statement) {
+		st.Line, st.EndLine = 1, 1
+		c := w.g.Begin(w.turn, code, Analysis{Statements: []Statement{st}})
 		if status == "ok" {
 			c.Completed(Report{})
 		}
 		c.End(status)
 		w.turn++
 	}
-	define("def f(): return df", "ok", map[string]json.RawMessage{"f": []byte(`1`), "g": []byte(`1`), "h": []byte(`1`)})
-	define("if True: ...", "exception", map[string]json.RawMessage{"f": []byte(`2`), "g": []byte(`1`), "h": []byte(`null`), "new": []byte(`3`)})
-	d := w.g.Definitions()
-	if d["f"] != nil || d["h"] != nil || string(d["g"]) != "1" || string(d["new"]) != "3" {
-		t.Errorf("definitions are %s", d)
+	raw := func(pairs ...string) map[string]json.RawMessage {
+		out := map[string]json.RawMessage{}
+		for i := 0; i < len(pairs); i += 2 {
+			out[pairs[i]] = []byte(pairs[i+1])
+		}
+		return out
 	}
-	define("x = 1 / 0", "exception", map[string]json.RawMessage{"g": []byte(`2`)})
-	if d := w.g.Definitions(); string(d["g"]) != "1" {
-		t.Errorf("a simple statement that raised defined %s", d["g"])
+	run("def f(): return df", "ok", Statement{Definitions: raw("f", "1", "g", "1", "h", "1")})
+	run("if True: ...", "exception", Statement{Definitions: raw("f", "2", "h", "null", "new", "3"), Raised: raw("f", "0")})
+	want := map[string]string{"f": "0", "g": "1", "h": "1", "new": "3"}
+	for key, value := range want {
+		if got := string(w.g.Definitions()[key]); got != value {
+			t.Errorf("%s is %s, want %s", key, got, value)
+		}
 	}
+	run("x = 1 / 0", "exception", Statement{Definitions: raw("g", "2")})
+	if got := string(w.g.Definitions()["g"]); got != "1" {
+		t.Errorf("a simple statement that raised defined %s", got)
+	}
+}
+
+func TestNameBoundOnAPathThatRaisesKeepsNoGround(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.load()
+	w.do("m = df.mean()", Statement{Reads: []string{"df"}, Writes: []string{"m"}}, []string{"m"}, nil)
+	c := w.g.Begin(w.turn, "if True:\n    m = 34.65\n    raise X", Analysis{Statements: []Statement{
+		{Line: 1, EndLine: 3, Raised: map[string]json.RawMessage{"m": []byte(`{}`)}},
+	}})
+	w.turn++
+	c.End("exception")
+	w.wantInputs("m@2", "control m@1")
+	w.wantStructural(w.mean("m"), false)
 }
 
 func TestSimpleAssignmentThatRaisedLeavesTheOldVersion(t *testing.T) {

@@ -54,10 +54,8 @@ func (d *deps) distrust(reason string) {
 func (g *Graph) statementDeps(st *Statement, opened []string, running bool) deps {
 	var d deps
 	g.readNames(&d, st.Reads, st.Control)
-	g.readFiles(&d, st.Files, st.WrittenFiles)
-	for _, name := range opened {
-		g.readFiles(&d, []string{name}, st.WrittenFiles)
-	}
+	g.readFiles(&d, st.Files, st.WrittenFiles, opened)
+	g.readFiles(&d, opened, st.WrittenFiles, opened)
 	if st.DynamicFiles && (running || len(opened) == 0) {
 		g.readAnything(&d)
 	}
@@ -74,7 +72,7 @@ func (g *Graph) argumentDeps(st *Statement, arg *Argument) deps {
 	if arg.Variable != "" {
 		g.readNames(&d, []string{arg.Variable}, nil)
 	}
-	g.readFiles(&d, arg.Files, st.WrittenFiles)
+	g.readFiles(&d, arg.Files, st.WrittenFiles, nil)
 	if arg.DynamicFiles {
 		g.readAnything(&d)
 	}
@@ -101,8 +99,10 @@ func (g *Graph) readNames(d *deps, reads, control []string) {
 }
 
 // readFiles resolves file names. A file that the trajectory wrote is no source, whatever its name;
-// one that the same statement writes could be either, and is not trusted.
-func (g *Graph) readFiles(d *deps, files, writes []string) {
+// one that the same statement writes could be either, and is not trusted. Once the trajectory wrote
+// files under names that nobody knows, any name may be one of them, wherever it now points, unless the
+// session saw the data file itself opened.
+func (g *Graph) readFiles(d *deps, files, writes, opened []string) {
 	for _, file := range files {
 		base := baseName(file)
 		if slices.ContainsFunc(writes, func(w string) bool { return baseName(w) == base }) {
@@ -117,7 +117,8 @@ func (g *Graph) readFiles(d *deps, files, writes []string) {
 		for _, node := range sources {
 			d.use(node)
 		}
-		if len(sources) == 0 && g.wroteUnknown {
+		seen := slices.ContainsFunc(opened, func(o string) bool { return baseName(o) == base })
+		if g.wroteUnknown && !seen {
 			d.distrust("reads " + short(base) + ", which the trajectory may have written")
 		}
 	}

@@ -26,7 +26,7 @@ type ReplayResult struct {
 	Detail string `json:"detail,omitempty"`
 	// Constant are the placeholders whose number stayed the same under every change of the data.
 	Constant []string `json:"constant,omitempty"`
-	// Dodged: the claim was never made on changed data, so nothing is known of its dependence.
+	// Dodged: the claim was hardly ever made on changed data, so nothing is known of its dependence.
 	Dodged bool `json:"dodged,omitempty"`
 }
 

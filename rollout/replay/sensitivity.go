@@ -94,12 +94,12 @@ func judge(p *plan, n evidence.Node, fields []int, runs []*performance) (constan
 			}
 		}
 	}
-	if made == 0 {
+	if made < enough {
 		return nil, true
 	}
 	for _, f := range fields {
 		name := n.Fields[f].Name
-		if made >= enough && same[f] == made && !slices.Contains(constant, name) {
+		if same[f] == made && !slices.Contains(constant, name) {
 			constant = append(constant, name)
 		}
 	}

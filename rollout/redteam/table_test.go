@@ -1,0 +1,62 @@
+package redteam
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/cheating.md")
+
+const (
+	tableBegin = "<!-- table: go test ./rollout/redteam -update -->"
+	tableEnd   = "<!-- end of table -->"
+)
+
+var says = map[defence]string{
+	byGraph: "defended: graph", byTaint: "detected: taint", byReplay: "detected: replay",
+	bySensitivity: "detected: sensitivity", byReward: "defended: outcome rule", byPreset: "defended: default preset",
+	bySession: "defended: session", byProtocol: "defended: protocol", byNone: "**open**",
+}
+
+// checkTable compares docs/cheating.md with what was measured.
+func checkTable(t *testing.T, policies []policy) {
+	t.Helper()
+	if len(verdicts.rows) < len(policies) {
+		return // a part of the suite was asked for, or some policy failed and says so itself
+	}
+	var b strings.Builder
+	chapter := ""
+	for _, p := range policies {
+		if p.chapter != chapter {
+			chapter = p.chapter
+			fmt.Fprintf(&b, "\n### %s\n\n| policy | trick | what stops it | reward |\n| --- | --- | --- | --- |\n", chapter)
+		}
+		stops := says[p.defence]
+		if p.honest {
+			stops = "nothing to stop: the trick had no effect"
+			if p.defence == byNone {
+				stops = "nothing to stop: honest"
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %.2f |\n", p.name, strings.ReplaceAll(p.trick, "|", "\\|"), stops, verdicts.rows[p.name].reward)
+	}
+	path := filepath.Join("..", "..", "docs", "cheating.md")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	head, rest, ok := strings.Cut(string(data), tableBegin)
+	require.True(t, ok, "docs/cheating.md has no table")
+	old, tail, ok := strings.Cut(rest, tableEnd)
+	require.True(t, ok, "the table in docs/cheating.md does not end")
+	want := "\n" + b.String() + "\n"
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(head+tableBegin+want+tableEnd+tail), 0o644))
+		return
+	}
+	require.Equal(t, want, old, "run: go test ./rollout/redteam -update")
+}
