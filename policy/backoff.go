@@ -7,10 +7,10 @@ const (
 	maxDelay   = 10 * time.Second
 )
 
-// nextDelay says how long to wait before the next attempt and whether there may be one. try counts
+// RetryDelay says how long to wait before the next attempt and whether there may be one. try counts
 // failed attempts from 1, jitter is in [0,1). Only what a second attempt can mend is retried: a
 // retried sample is a fresh draw, and nothing of the failed one was kept.
-func nextDelay(e *Error, try int, spent, budget time.Duration, jitter float64) (time.Duration, bool) {
+func RetryDelay(e *Error, try int, spent, budget time.Duration, jitter float64) (time.Duration, bool) {
 	if e.Outcome != Overloaded && e.Outcome != Unreachable {
 		return 0, false
 	}

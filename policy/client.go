@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,9 @@ type Client struct {
 	key  Secret
 	http *http.Client
 	rec  Recorder
+	open *Ledger
+	// versionPath is where the server states its weight version, once that is known.
+	versionPath atomic.Pointer[string]
 }
 
 // NewClient checks the configuration; it makes no call (see Probe).
@@ -33,16 +37,24 @@ func NewClient(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, root: cfg.root(), key: cfg.key(), rec: cfg.Recorder}
+	c := &Client{cfg: cfg, root: cfg.root(), key: cfg.key(), rec: cfg.Recorder, open: cfg.Ledger}
 	if c.rec == nil {
 		c.rec = noRecorder{}
 	}
+	if c.open == nil {
+		c.open = &Ledger{}
+	}
 	transport := cfg.Transport
 	if transport == nil {
+		tlsConfig, err := cfg.TLS.build()
+		if err != nil {
+			return nil, err
+		}
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.IdleConnTimeout = idleTimeout
 		t.MaxIdleConns = 0
 		t.MaxIdleConnsPerHost = idlePerHost
+		t.TLSClientConfig = tlsConfig
 		transport = t
 	}
 	c.http = &http.Client{
@@ -53,6 +65,9 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Open is the ledger of calls that have not ended.
+func (c *Client) Open() *Ledger { return c.open }
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -60,6 +75,10 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // are retried within the budget. The error is a *Error, or ctx.Err() as soon as ctx ends, which
 // also closes the connection and so frees the engine's slot.
 func (c *Client) Complete(ctx context.Context, r Request) (Completion, error) {
+	return c.complete(ctx, r, c.cfg.RetryBudget)
+}
+
+func (c *Client) complete(ctx context.Context, r Request, budget time.Duration) (Completion, error) {
 	if err := r.check(); err != nil {
 		return Completion{}, &Error{Outcome: Rejected, Err: err}
 	}
@@ -69,7 +88,7 @@ func (c *Client) Complete(ctx context.Context, r Request) (Completion, error) {
 	}
 	call := Call{Kind: "completions", RequestID: r.ID, Session: r.Session, PromptTokens: len(r.Prompt)}
 	var out Completion
-	err = c.exchange(ctx, call, c.cfg.RetryBudget, http.MethodPost, "/v1/completions", body, func(data []byte, res *CallResult) error {
+	err = c.exchange(ctx, call, budget, http.MethodPost, "/v1/completions", body, func(data []byte, res *CallResult) error {
 		var err error
 		out, err = readCompletion(data, r)
 		res.Finish, res.SampledTokens = out.Finish, len(out.IDs)
@@ -101,17 +120,18 @@ func (c *Client) exchange(ctx context.Context, call Call, budget time.Duration, 
 			return err
 		}
 		call.Try++
-		delay, again := nextDelay(failed, call.Try, time.Since(begin), budget, rand.Float64())
+		delay, again := RetryDelay(failed, call.Try, time.Since(begin), budget, rand.Float64())
 		if !again {
 			return failed
 		}
-		if err := wait(ctx, delay); err != nil {
+		if err := Wait(ctx, delay); err != nil {
 			return err
 		}
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+// Wait sleeps for d, or until ctx ends, whose error it then gives.
+func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -141,12 +161,20 @@ func (c *Client) attempt(ctx context.Context, call Call, method, path string, bo
 		}
 		c.rec.CallEnded(call, res)
 	}()
-	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
+	endable, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer c.open.enter(call, end)()
+	limited, cancel := context.WithTimeout(endable, c.cfg.CallTimeout)
 	defer cancel()
 	status, header, data, err := c.roundTrip(limited, call, method, path, body)
 	res.Status, res.Duration = status, time.Since(call.Start)
 	if err != nil {
-		if limited.Err() != nil && ctx.Err() == nil {
+		var overdue overdueError
+		switch {
+		case ctx.Err() != nil:
+		case errors.As(context.Cause(endable), &overdue):
+			err = overdue
+		case limited.Err() != nil:
 			err = fmt.Errorf("no complete answer within %v", c.cfg.CallTimeout)
 		}
 		outcome := Unreachable
@@ -159,6 +187,9 @@ func (c *Client) attempt(ctx context.Context, call Call, method, path string, bo
 		return c.failure(status, header, data)
 	}
 	if err := accept(data, &res); err != nil {
+		if failed := c.failureUnder200(data, err); failed != nil {
+			return failed
+		}
 		return &Error{Outcome: Rejected, Status: status, Err: c.redact(err)}
 	}
 	return nil

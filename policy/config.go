@@ -22,6 +22,8 @@ type Config struct {
 	APIKeyEnv string `yaml:"api_key_env"`
 	// Headers are sent with every request. Their values are never logged.
 	Headers map[string]Secret `yaml:"headers"`
+	// TLS of https endpoints.
+	TLS TLS `yaml:"tls"`
 	// CallTimeout is the wall-clock limit of one HTTP exchange. It is long because a server that is
 	// paused for a weight update queues requests instead of answering.
 	CallTimeout time.Duration `yaml:"call_timeout"`
@@ -31,6 +33,8 @@ type Config struct {
 	MaxResponseBytes int64 `yaml:"max_response_bytes"`
 	// Recorder gets a start and an end record of every exchange; nil records nothing.
 	Recorder Recorder `yaml:"-"`
+	// Ledger holds the open calls; nil takes one of the client's own.
+	Ledger *Ledger `yaml:"-"`
 	// Transport replaces the default transport, in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
@@ -63,6 +67,9 @@ func (c Config) Validate() error {
 		if os.Getenv(c.APIKeyEnv) == "" {
 			add("api_key_env: the environment variable %s is not set", c.APIKeyEnv)
 		}
+	}
+	if _, err := c.TLS.build(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.CallTimeout <= 0 {
 		add("call_timeout: must be positive, got %v", c.CallTimeout)

@@ -68,14 +68,33 @@ func (c *Client) Tokenize(ctx context.Context, text string) ([]int32, error) {
 	return *answer.Tokens, nil
 }
 
-// WeightVersion asks for the version of the weights (GET /weight_info): -1 where the server has no
-// such route or states no version yet.
+// WeightVersion asks for the version of the weights (GET /weight_info of vLLM, /model_info of
+// SGLang): -1 where the server has no such route or states no version yet.
 func (c *Client) WeightVersion(ctx context.Context) (int64, error) {
+	paths := []string{"/weight_info", "/model_info"}
+	if known := c.versionPath.Load(); known != nil {
+		paths = []string{*known}
+	}
+	for _, path := range paths {
+		version, err := c.versionAt(ctx, path)
+		var failed *Error
+		if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+			continue
+		}
+		if err == nil && version >= 0 {
+			c.versionPath.Store(&path)
+		}
+		return version, err
+	}
+	return -1, nil
+}
+
+func (c *Client) versionAt(ctx context.Context, path string) (int64, error) {
 	var answer struct {
 		WeightVersion json.RawMessage `json:"weight_version"`
 	}
 	version := int64(-1)
-	err := c.exchange(ctx, Call{Kind: "weight_info"}, c.cfg.RetryBudget, http.MethodGet, "/weight_info", nil,
+	err := c.exchange(ctx, Call{Kind: "weight_info"}, c.cfg.RetryBudget, http.MethodGet, path, nil,
 		func(data []byte, res *CallResult) (err error) {
 			if err := decodeInto(&answer)(data, res); err != nil {
 				return err
@@ -83,10 +102,6 @@ func (c *Client) WeightVersion(ctx context.Context) (int64, error) {
 			version, err = weightVersion(answer.WeightVersion)
 			return err
 		})
-	var failed *Error
-	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
-		return -1, nil
-	}
 	return version, err
 }
 
@@ -109,9 +124,7 @@ func (c *Client) Probe(ctx context.Context) (Model, error) {
 	if found == nil {
 		return Model{}, fmt.Errorf("policy endpoint %s: no model %q; it serves: %s", c.root, c.cfg.Model, strings.Join(names, ", "))
 	}
-	once := *c
-	once.cfg.RetryBudget = 0
-	if _, err := once.Complete(ctx, probeRequest()); err != nil {
+	if _, err := c.complete(ctx, probeRequest(), 0); err != nil {
 		return Model{}, fmt.Errorf("policy endpoint %s: trial of one token: %w", c.root, err)
 	}
 	return *found, nil

@@ -9,6 +9,41 @@ import (
 	"time"
 )
 
+// failureUnder200 classifies a body that is no answer although the status says so: a proxy's page or
+// a cut body (nothing in it can be used, so trying again is safe), or an error object, by its code.
+// It gives nil where the body is an answer that was refused for what it holds.
+func (c *Client) failureUnder200(body []byte, cause error) *Error {
+	if !json.Valid(body) {
+		return &Error{Outcome: Unreachable, Status: http.StatusOK, Err: c.redact(cause)}
+	}
+	var shape struct {
+		Object string          `json:"object"`
+		Error  json.RawMessage `json:"error"`
+		Code   json.RawMessage `json:"code"`
+	}
+	if json.Unmarshal(body, &shape) != nil {
+		return nil
+	}
+	var nested struct {
+		Code json.RawMessage `json:"code"`
+	}
+	switch {
+	case len(shape.Error) > 0 && string(shape.Error) != "null":
+		_ = json.Unmarshal(shape.Error, &nested) // a string has no code
+	case shape.Object == "error":
+		nested.Code = shape.Code
+	default:
+		return nil
+	}
+	code, err := strconv.Atoi(strings.Trim(string(nested.Code), `"`))
+	if err != nil || code < 400 || code > 599 {
+		code = http.StatusInternalServerError
+	}
+	failed := c.failure(code, nil, body)
+	failed.Status = http.StatusOK
+	return failed
+}
+
 // failure classifies an answer that is not 200.
 func (c *Client) failure(status int, header http.Header, body []byte) *Error {
 	message := errorMessage(body)

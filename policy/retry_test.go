@@ -36,7 +36,7 @@ func TestOnlyOverloadAndUnreachableAreRetriedWithinTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, again := nextDelay(&tc.e, tc.try, tc.spent, minute, tc.jitter)
+			got, again := RetryDelay(&tc.e, tc.try, tc.spent, minute, tc.jitter)
 			require.Equal(t, tc.again, again)
 			require.InDelta(t, tc.want, got, float64(time.Millisecond))
 		})
