@@ -83,6 +83,17 @@ class Cell:
         m.widen()
         # Roots are allotted in pairs: one bit in use takes the other.
         m.used |= (m.used & m.OBJ) << 1 | (m.used & m.BUF) >> 1
+        self.find_lost(raw)
+
+    def find_lost(self, names):
+        """What is known of no name may be, or hold, any object that there is."""
+        m = self.machine
+        lost = [m.base[name] for name in names if name in m.base and m.base[name].kind == LOST_KIND]
+        for v in lost:
+            v.kind, v.own = ANY, m.used
+        if lost and not m.used:
+            m.begin()
+            lost[0].own = m.root(("lost",))
 
     def run(self, tree):
         return {"statements": [self.statement(s) for s in tree.body]}
@@ -182,13 +193,7 @@ class Cell:
         names = m.bound if binds_early(s) else m.hasty
         if not names:
             return
-        every = 0
-        for values in (m.base.values(), (m.module.env or {}).values()):
-            for v in values:
-                if v is not DELETED:
-                    every |= v.own | v.holds
-        lost = self.coder.encode(V(ANY, m.root(("raised",)), every, (UNKNOWN,)))
-        out["raised"] = dict.fromkeys(sorted(names), lost)
+        out["raised"] = dict.fromkeys(sorted(names), LOST)
 
     def definitions(self, env, mutated, out):
         m = self.machine
@@ -311,17 +316,11 @@ class Cell:
         calls = self.calls_in_bodies({})
         if calls:
             out["calls"] = calls
-        m.begin()
-        every = 0
-        for v in m.base.values():
-            every |= v.own | v.holds
-        delta = {}
-        for name in sorted(stores):
-            v = V(ANY, m.root(("lost", name)), every, (UNKNOWN,))
-            delta[name] = self.coder.encode(v)
-            m.base[name] = clean(v)
-        if delta:
-            out["definitions"] = delta
+        if stores:
+            out["definitions"] = dict.fromkeys(sorted(stores), LOST)
+        for name in stores:
+            m.base[name] = self.coder.decode(LOST)
+        self.find_lost(stores)
 
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete, ast.Assert, ast.Raise, ast.Pass, ast.Import)
@@ -340,6 +339,11 @@ def plain(target):
     if type(target) in (ast.Tuple, ast.List):
         return all(plain(t) for t in target.elts)
     return type(target) is ast.Name or type(target) is ast.Starred and plain(target.value)
+
+
+# The state of a name of which nothing is known, not even what it shares.
+LOST_KIND = "?"
+LOST = {"k": LOST_KIND, "f": [None]}
 
 
 class _Empty:

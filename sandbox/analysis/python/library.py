@@ -14,35 +14,49 @@ class Library:
         values = args + list(kws.values())
         last = path.rsplit(".", 1)[-1]
         root = path.split(".", 1)[0]
-        results = values
+        results = list(values)
         coded = [v for v in values if v.code]
         if coded and last != "partial":
-            extra = self.callbacks(coded, values)
-            if extra is not None:
-                results = values + [extra]
-        if path in TEXT_PATHS or root in ("duckdb", "pandasql") or path.startswith(FORMULA_MODULES):
-            style = TEXT_PATHS.get(path, "sql")
-            first = n.args[0] if isinstance(n, ast.Call) and n.args else None
-            text = args[0] if args else kws.get("formula") or kws.get("expr") or kws.get("query")
-            if text is not None and (text.const is not None or style in ("code", "sql") and path in TEXT_PATHS):
-                extra = self.text_names(text, first, style)
-                if extra is not None:
-                    results = results + [extra]
+            results.append(self.callbacks(coded, values))
+        results.append(self.library_text(path, root, args, kws, n))
+        results = [v for v in results if v is not None]
         if path in ("importlib.import_module", "builtins.__import__"):
             return self.imported_module(args)
-        if path.startswith(("subprocess.", "os.system", "os.popen", "multiprocessing.", "threading.Thread", "runpy.")):
+        if path.startswith(UNTRACKED_PATHS):
             self.untracked.add(root + "." + last)
+        if path.startswith(("os.environ", "os.getenv")):
+            self.untracked.add("os.environ")
         if isinstance(n, ast.Call):
             self.bound_arguments(n, results)
         done = files.library(self, path, args, kws, results)
+        if done is None:
+            done = self.changed_arguments(path, root, last, args, kws, values, results, n)
         if done is not None:
-            if done.kind in (ANY,) and path in WRITER_PATHS:
-                done.kind = SCALAR
             return done
+        if last == "partial":
+            return self.partial(args, kws, results)
+        code = ()
+        for v in coded:
+            code = merge_code(code, v.code)
+        if code:
+            # What keeps a function may call it whenever it is used.
+            code = self.deferred(code, values)
+        return self.library_result(path, root, last, args, kws, values, results, code)
+
+    def library_text(self, path, root, args, kws, n):
+        """What a text that the library evaluates reads by name."""
+        if not (path in TEXT_PATHS or root in ("duckdb", "pandasql") or path.startswith(FORMULA_MODULES)):
+            return None
+        style = TEXT_PATHS.get(path, "sql")
+        text = args[0] if args else kws.get("formula") or kws.get("expr") or kws.get("query")
+        if text is None or text.const is None and not (path in TEXT_PATHS and style in ("code", "sql")):
+            return None
+        return self.text_names(text, n.args[0] if isinstance(n, ast.Call) and n.args else None, style)
+
+    def changed_arguments(self, path, root, last, args, kws, values, results, n):
+        """Changes the arguments that a known function changes; the result when that is all it does."""
         if "ax" in kws:
             self.store_all(kws["ax"], values)
-        if root == "os" and last in ("getenv", "environ", "environb", "get") and path.startswith("os.") and "env" in path:
-            self.untracked.add("os.environ")
         owner = path.rsplit(".", 2)[-2] if path.count(".") > 1 else ""
         if last in MUTATORS and (owner[:1].isupper() or owner in ("deque", "defaultdict")) and args:
             # deque.append(x, y): the object is the first argument.
@@ -65,9 +79,8 @@ class Library:
         if target is not None:
             self.store_all(target, values)
             return mix(results, ARRAY, target.own, target.holds)
-        if self.may_be_true(kws.get("inplace"), n, "inplace"):
-            for v in args[:1]:
-                self.store_all(v, values)
+        if args and self.may_be_true(kws.get("inplace"), n, "inplace"):
+            self.store_all(args[0], values)
         for name, v in kws.items():
             if name.startswith("overwrite_") and args and self.may_be_true(v, n, name):
                 self.store_all(args[0], values)
@@ -76,21 +89,14 @@ class Library:
                 if root == "sklearn":
                     self.store_all(args[0], values)
                 return mix(results, ANY, args[0].own, args[0].holds)
-        code = ()
-        for v in coded:
-            code = merge_code(code, v.code)
-        if path.startswith("functools.partial") or last == "partial":
-            return self.partial(args, kws, results)
-        if code:
-            # What keeps a function may call it whenever it is used.
-            code = self.deferred(code, values)
-        if path in ("copy.copy",):
+        return None
+
+    def library_result(self, path, root, last, args, kws, values, results, code):
+        if path == "copy.copy":
             return mix(results, args[0].kind if args else ANY, 0, self.reach(args[0]) if args else 0, code)
         if path == "copy.deepcopy":
             return mix(results, args[0].kind if args and args[0].kind != OBJECT else ANY, 0, 0, code)
-        if path.startswith("pathlib.") or path in ("os.path.join", "os.path.abspath", "os.path.realpath",
-                                                   "os.path.expanduser", "os.path.normpath", "os.fspath",
-                                                   "os.path.basename"):
+        if root == "pathlib" or path in PATH_FUNCTIONS:
             return self.path_call(last, args, results)
         if root in MATH_MODULES:
             return mix(results, SCALAR)
@@ -99,48 +105,50 @@ class Library:
         if root == "numpy":
             return self.numpy(last, args, results, code)
         holds = 0
-        own = 0
         for v in results:
             holds |= v.holds | v.own
-        if last[:1].isupper():
-            # A constructor: the object may keep its arguments; other objects among them become parts.
+        if root not in SAFE_MODULES:
+            # A library that nothing is known about may change its arguments and keep them.
+            self.mutate_arguments(values)
+            return mix(results, ANY, holds, holds, code)
+        if last[:1].isupper() or last in ("defaultdict", "deque"):
+            return self.constructed(root, last, values, results, holds, code)
+        return self.safe_result(path, root, last, values, results, holds, code)
+
+    def constructed(self, root, last, values, results, holds, code):
+        """A constructor: the object may keep its arguments; other objects among them become parts of it."""
+        if root == "collections":
+            return mix(results, LIST if last == "deque" else DICT if last in COLLECTION_DICTS else ANY, 0, holds, code)
+        own = 0
+        for v in values:
+            if v.kind not in TABULAR and v.kind not in ROOTLESS and v.kind not in (LOC, DICT):
+                own |= (v.own | v.holds) & ~self.tabular_roots(v)
+        return mix(results, OBJECT, own, holds, code)
+
+    def safe_result(self, path, root, last, values, results, holds, code):
+        """The result of a function of a library whose functions leave their arguments alone."""
+        if root in ("matplotlib", "seaborn", "plotly", "altair"):
             for v in values:
-                if v.kind not in TABULAR and v.kind not in ROOTLESS and v.kind not in (LOC, DICT):
-                    own |= (v.own | v.holds) & ~self.tabular_roots(v)
-            kind = OBJECT if root in SAFE_MODULES else ANY
-            if root in ("collections",):
-                kind = DICT if last in ("Counter", "OrderedDict", "defaultdict", "ChainMap") else LIST
-                own = 0
-            out = mix(results, kind, own, holds, code)
-            if root not in SAFE_MODULES:
-                self.mutate_arguments(values)
-                out.own |= holds & ~own
-            return out
-        if root in SAFE_MODULES:
-            if root in ("matplotlib", "seaborn", "plotly", "altair"):
-                for v in values:
-                    self.sink(v)
-                return mix(results, OBJECT, 0, holds, code)
-            if root in ("sqlite3", "logging", "contextlib", "csv", "io", "zipfile", "tempfile", "tqdm"):
-                return mix(results, OBJECT if last != "tqdm" else ANY, self.owns(values) if last in ("tqdm", "closing", "nullcontext") else 0, holds, code)
-            if root == "random" and last in ("random", "randint", "uniform", "gauss", "randrange", "seed"):
-                return mix(results, SCALAR)
-            if root == "json" and last == "dumps" or root in ("re", "string", "textwrap", "hashlib", "base64") and last != "compile":
-                return mix(results, SCALAR if last not in ("findall", "split", "finditer", "match", "search") else ANY)
-            if path.startswith("sklearn.metrics"):
-                return mix(results, SEPARATE)
-            if last in VIEW_FUNCTIONS or root in ("itertools", "operator", "collections"):
-                if last == "namedtuple":
-                    return mix(results, ANY, 0, holds, code)
-                element_holds = 0
-                for v in values:
-                    element_holds |= v.holds | v.own & self.BUF
-                return mix(results, ANY, self.owns(values) if root not in ("itertools", "collections") else 0,
-                           holds | element_holds, code)
-            return mix(results, SEPARATE, 0, 0 if root in ("scipy", "sklearn", "json", "pickle", "statsmodels") else holds, code)
-        # A library that nothing is known about: its functions may change their arguments and keep them.
-        self.mutate_arguments(values)
-        return mix(results, ANY, holds, holds, code)
+                self.sink(v)
+            return mix(results, OBJECT, 0, holds, code)
+        if last in ("tqdm", "closing", "nullcontext"):
+            return mix(results, ANY, self.owns(values), holds, code)
+        if root in ("sqlite3", "logging", "contextlib", "csv", "io", "zipfile", "tempfile", "tqdm"):
+            return mix(results, OBJECT, 0, holds, code)
+        if root == "random" and last in ("random", "randint", "uniform", "gauss", "randrange", "seed"):
+            return mix(results, SCALAR)
+        if path == "json.dumps" or root in ("string", "textwrap", "hashlib", "base64"):
+            return mix(results, SCALAR)
+        if root == "re" and last != "compile":
+            return mix(results, ANY if last in ("findall", "split", "finditer", "match", "search", "fullmatch") else SCALAR, 0, 0, code)
+        if last == "namedtuple":
+            return mix(results, ANY, 0, holds, code)
+        if last in VIEW_FUNCTIONS or root in ("itertools", "operator", "collections"):
+            for v in values:
+                holds |= v.own & self.BUF
+            own = 0 if root in ("itertools", "collections") else self.owns(values)
+            return mix(results, ANY, own, holds, code)
+        return mix(results, SEPARATE, 0, 0 if root in ("scipy", "sklearn", "json", "pickle", "statsmodels") else holds, code)
 
     def owns(self, values):
         out = 0
@@ -354,57 +362,13 @@ class Library:
             return mix(results, ANY, 0, 0, tuple(c.cls for c in first.code if isinstance(c, Inst)))
         holds = 0
         code = ()
-        items = None
         for v in results:
             if v.kind == FUNCTION:
                 continue
             holds |= v.holds | (v.own & self.BUF if v.kind not in (FRAME, SCALARS, INDEX, SERIES) else 0)
             code = merge_code(code, v.code)
-        if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "enumerate", "zip", "map", "filter"):
-            kind = {"list": LIST, "sorted": LIST, "tuple": TUPLE, "set": SET, "frozenset": SET}.get(name, GEN)
-            if name == "list" and not args:
-                return V(LIST)
-            scalars = first.kind in (SCALARS, FRAME, INDEX) or first.kind == SERIES and not first.holds or first.kind == SCALAR
-            if name in ("list", "sorted", "tuple", "set", "reversed") and scalars:
-                kind = SCALARS if kind == LIST else kind
-                items = first.items
-            elems = None
-            if name == "enumerate":
-                inner = self.iterate(first, id(n))
-                out = mix(results, GEN, 0, holds, code)
-                pair = mix([inner], TUPLE, 0, inner.own | inner.holds, inner.code)
-                pair.elems = (mix(results, SCALAR), inner)
-                out.elems = (pair,)
-                return out
-            if name == "zip" and star is None:
-                parts = [self.iterate(v, (id(n), i)) for i, v in enumerate(args)]
-                out = mix(results, GEN, 0, holds, code)
-                pair = mix(parts, TUPLE, 0, holds, code)
-                pair.elems = tuple(parts)
-                out.elems = (pair,)
-                return out
-            if name in ("map", "filter"):
-                out = mix(results, GEN, 0, holds | self.owns([v for v in results if v.kind not in (FUNCTION, LIB, BUILTIN)]), code)
-                fn_code = tuple(c for c in first.code if not (isinstance(c, Fn) and c.pending))
-                if fn_code:
-                    out.code = merge_code(out.code, self.deferred(fn_code, values[1:]))
-                elif first.kind not in (LIB, BUILTIN, SCALAR):
-                    self.bound_arguments(n, results) if isinstance(n, ast.Call) else None
-                if first.kind == PRIMITIVE:
-                    self.call_dynamic_primitive(first.lib, self.site or n, values)
-                if name == "map" and first.kind == BUILTIN and first.lib[9:] in SCALAR_BUILTINS:
-                    out.kind = SCALARS
-                    out.holds = 0
-                elif name == "map" and first.kind == LIB:
-                    got = self.library(first, [self.iterate(v, (id(n), i)) for i, v in enumerate(args[1:])], {}, n)
-                    out = mix_onto(out, got)
-                    out = alt(out, holds=out.holds | got.own | got.holds)
-                return out
-            if name in ("list", "tuple") and first.elems is not None and first.kind in (LIST, TUPLE):
-                elems = first.elems
-            out = mix(results, kind, 0, holds, code)
-            out.items, out.elems = items, elems
-            return out
+        if name in CONTAINER_BUILTINS:
+            return self.container(name, args, values, results, holds, code, n, star)
         if name == "dict":
             for v in values:
                 holds |= v.own if v.kind not in (DICT, LIST, GEN) else 0
@@ -432,6 +396,55 @@ class Library:
         if name[:1].isupper():
             return mix(results, OBJECT, 0, holds | self.owns(results), code)
         return mix(results, ANY, self.owns(results), holds, code)
+
+    def container(self, name, args, values, results, holds, code, n, star):
+        """list, zip, map and so on: new containers and iterators over the elements of others."""
+        first = args[0] if args else V(SCALAR)
+        items = None
+        kind = {"list": LIST, "sorted": LIST, "tuple": TUPLE, "set": SET, "frozenset": SET}.get(name, GEN)
+        if name == "list" and not args:
+            return V(LIST)
+        scalars = first.kind in (SCALARS, FRAME, INDEX) or first.kind == SERIES and not first.holds or first.kind == SCALAR
+        if name in ("list", "sorted", "tuple", "set", "reversed") and scalars:
+            kind = SCALARS if kind == LIST else kind
+            items = first.items
+        elems = None
+        if name == "enumerate":
+            inner = self.iterate(first, id(n))
+            out = mix(results, GEN, 0, holds, code)
+            pair = mix([inner], TUPLE, 0, inner.own | inner.holds, inner.code)
+            pair.elems = (mix(results, SCALAR), inner)
+            out.elems = (pair,)
+            return out
+        if name == "zip" and star is None:
+            parts = [self.iterate(v, (id(n), i)) for i, v in enumerate(args)]
+            out = mix(results, GEN, 0, holds, code)
+            pair = mix(parts, TUPLE, 0, holds, code)
+            pair.elems = tuple(parts)
+            out.elems = (pair,)
+            return out
+        if name in ("map", "filter"):
+            out = mix(results, GEN, 0, holds | self.owns([v for v in results if v.kind not in (FUNCTION, LIB, BUILTIN)]), code)
+            fn_code = tuple(c for c in first.code if not (isinstance(c, Fn) and c.pending))
+            if fn_code:
+                out.code = merge_code(out.code, self.deferred(fn_code, values[1:]))
+            elif first.kind not in (LIB, BUILTIN, SCALAR):
+                self.bound_arguments(n, results) if isinstance(n, ast.Call) else None
+            if first.kind == PRIMITIVE:
+                self.call_dynamic_primitive(first.lib, self.site or n, values)
+            if name == "map" and first.kind == BUILTIN and first.lib[9:] in SCALAR_BUILTINS:
+                out.kind = SCALARS
+                out.holds = 0
+            elif name == "map" and first.kind == LIB:
+                got = self.library(first, [self.iterate(v, (id(n), i)) for i, v in enumerate(args[1:])], {}, n)
+                out = mix_onto(out, got)
+                out = alt(out, holds=out.holds | got.own | got.holds)
+            return out
+        if name in ("list", "tuple") and first.elems is not None and first.kind in (LIST, TUPLE):
+            elems = first.elems
+        out = mix(results, kind, 0, holds, code)
+        out.items, out.elems = items, elems
+        return out
 
     def reflect(self, name, args, results, n):
         first = args[0] if args else V(ANY)

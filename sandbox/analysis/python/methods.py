@@ -27,83 +27,80 @@ class Methods:
             done = self.user_method(v, name, args, kws, n, star)
             if done is not None:
                 return done
-        operands = everything
         results = list(everything)
         if any(x.code for x in values):
-            extra = self.callbacks(values, operands)
-            if extra is not None:
-                results.append(extra)
+            results.append(self.callbacks(values, everything))
         if v.code:
-            extra = self.touch(v, everything)
-            if extra is not None:
-                results.append(extra)
-        kind = v.kind
-        if name in TEXT_METHODS and (kind in PANDAS_KINDS or kind == ANY) and (args or "expr" in kws):
-            extra = self.text_names(args[0] if args else kws["expr"], n.args[0] if n.args else None, "query")
-            if extra is not None:
-                results.append(extra)
+            results.append(self.touch(v, everything))
+        if name in TEXT_METHODS and (v.kind in PANDAS_KINDS or v.kind == ANY) and (args or "expr" in kws):
+            text = args[0] if args else kws["expr"]
+            results.append(self.text_names(text, n.args[0] if n.args else None, "query"))
+        results = [x for x in results if x is not None]
         out = files.method(self, v, name, args, kws, n)
         if out is not None:
             return mix_onto(out, *results)
+        return self.plain_method(v, name, args, kws, n, results)
+
+    def plain_method(self, v, name, args, kws, n, results):
+        """A method whose code is not seen, by what its name and the receiver's kind say."""
+        values = args + list(kws.values())
+        kind = v.kind
         if kind == SCALAR:
             return self.scalar_method(v, name, args, results)
         if kind == PATH:
             return self.path_method(v, name, args, results)
-        inplace = self.may_be_true(kws.get("inplace"), n, "inplace")
-        if inplace:
+        if self.may_be_true(kws.get("inplace"), n, "inplace"):
             self.mutate(v.own, *results)
             for x in values:
-                self.heap.put(v.own, self.reach(x) if x.kind not in TABULAR else 0, x.code, x) if v.own else None
+                if v.own:
+                    self.heap.put(v.own, self.reach(x) if x.kind not in TABULAR else 0, x.code, x)
             return mix(results, v.kind, v.own, v.holds, v.code)
         if "out" in kws:
             self.store(kws["out"], mix(results, ANY))
-        mutates = self.is_mutator(kind, name, args, n)
-        if mutates:
+        if self.is_mutator(kind, name, args, n):
             return self.mutating_method(v, name, args, kws, results)
         self.bound_arguments(n, results)
         if kind in TABULAR or kind == LOC:
             return self.tabular_method(v, name, kws, results, n)
-        lazy = [x for x in values if x.code] if name in CALLBACK_METHODS and name not in FRESH_METHODS else ()
-        code = ()
-        for x in lazy:
-            code = merge_code(code, x.code)
         if name in FRESH_METHODS:
             if name in ("strip", "lower", "upper", "item", "format", "startswith", "endswith"):
                 return mix(results, SCALAR)
-            if name in NUMERIC_METHODS:
-                return mix(results, PANDAS, 0, 0, code)
-            return mix(results, ANY, 0, v.holds, code)
+            return mix(results, PANDAS) if name in NUMERIC_METHODS else mix(results, ANY, 0, v.holds)
         if name in VIEW_METHODS or kind in (DICT, LIST, SET, TUPLE, SCALARS, GEN) and name in DICT_PURE:
-            if kind == DICT and name in ("get", "values", "items"):
-                own = 0
-                if name == "get":
-                    own = v.holds | v.own & self.BUF
-                    for x in args[1:]:
-                        own |= x.own | x.holds
-                if name == "items" and not v.code:
-                    inner = v.holds | v.own & self.BUF
-                    out = mix(results, GEN, 0, inner)
-                    value = mix(results, ANY, inner, v.holds)
-                    out.elems = (alt(mix(results, TUPLE, 0, inner), elems=(mix(results, SCALAR), value)),)
-                    return out
-                return mix(results, ANY if name == "get" else GEN, own, v.holds | v.own & self.BUF, v.code)
-            if name in ("get", "__getitem__", "xs", "get_group"):
-                out = self.iterate(alt(v, elems=None, kind=ANY if kind == DICT else kind), id(n))
-                for x in args[1:]:
-                    out = join(out, x)
-                return mix_onto(out, *results)
-            return mix(results, v.kind if kind in TABULAR else ANY, v.own, v.holds, merge_code(v.code, code))
+            return self.view_method(v, name, args, n, results)
         if kind == OBJECT:
             # An object of a library whose functions leave their arguments alone.
             self.mutate(v.own, *results)
             for x in values:
                 if v.own and (x.own or x.holds or x.code):
                     self.heap.put(v.own, self.reach(x), x.code, x)
-            return mix(results, OBJECT, v.own, v.holds, merge_code(v.code, code))
+            return mix(results, OBJECT, v.own, v.holds, v.code)
         if kind == FILE:
             self.change(v, results)
             return mix(results, ANY, v.own, v.holds)
         return self.unknown_method(v, results)
+
+    def view_method(self, v, name, args, n, results):
+        """A method that changes nothing and may give back the receiver or parts of it."""
+        kind = v.kind
+        inner = v.holds | v.own & self.BUF
+        if kind == DICT and name == "items" and not v.code:
+            out = mix(results, GEN, 0, inner)
+            value = mix(results, ANY, inner, v.holds)
+            out.elems = (alt(mix(results, TUPLE, 0, inner), elems=(mix(results, SCALAR), value)),)
+            return out
+        if kind == DICT and name in ("values", "items"):
+            return mix(results, GEN, 0, inner, v.code)
+        if name in ("get", "__getitem__", "xs", "get_group"):
+            out = self.iterate(alt(v, elems=None, kind=ANY if kind == DICT else kind), id(n))
+            for x in args[1:]:
+                out = join(out, x)
+            return mix_onto(out, *results)
+        code = v.code
+        if name in CALLBACK_METHODS:
+            for x in results[1:]:
+                code = merge_code(code, x.code)
+        return mix(results, ANY, v.own, v.holds, code)
 
     def unknown_method(self, v, results):
         for x in results:

@@ -199,3 +199,11 @@ TEXT_PATHS = {"pandas.eval": "code", "numexpr.evaluate": "code", "duckdb.sql": "
               "duckdb.execute": "sql", "pandasql.sqldf": "sql", "patsy.dmatrices": "formula",
               "patsy.dmatrix": "formula"}
 FORMULA_MODULES = ("statsmodels.formula", "patsy", "linearmodels", "lifelines")
+
+# What runs elsewhere or later than its call.
+UNTRACKED_PATHS = ("subprocess.", "os.system", "os.popen", "multiprocessing.", "threading.Thread", "threading.Timer",
+                   "runpy.", "asyncio.create_task", "asyncio.ensure_future", "concurrent.futures.")
+PATH_FUNCTIONS = words("""os.path.join os.path.abspath os.path.realpath os.path.expanduser os.path.normpath os.fspath
+    os.path.basename""")
+COLLECTION_DICTS = words("Counter OrderedDict defaultdict ChainMap UserDict")
+CONTAINER_BUILTINS = words("list tuple set frozenset sorted reversed iter enumerate zip map filter")
