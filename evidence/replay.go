@@ -30,13 +30,13 @@ type ReplayResult struct {
 	Dodged bool `json:"dodged,omitempty"`
 }
 
-// Flags that a replay leaves, each followed by ":" and the claim's id. The first two deny S to the
-// claim and to all that is derived from it; the others are for a person.
+// Flags that a replay leaves, each followed by ":" and the claim's id. All but the last deny S to the
+// claim and to all that is derived from it; that one is for a person.
 const (
 	FlagTampered         = "tampered"
 	FlagFakeDependency   = "fake_dependency"
-	FlagNondeterministic = "nondeterministic"
 	FlagDodged           = "never_perturbed"
+	FlagNondeterministic = "nondeterministic"
 )
 
 // ApplyReplay stores what a replay found: R of every submitted claim all of whose claims were run
@@ -106,6 +106,8 @@ func (e *Export) denials() map[string]string {
 			out[claim] = "a replay gives another text"
 		case kind == FlagFakeDependency:
 			out[claim] = "a number that it binds does not change with the data"
+		case kind == FlagDodged:
+			out[claim] = "the code that makes it runs on the original data only"
 		}
 	}
 	return out

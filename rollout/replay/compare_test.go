@@ -67,3 +67,27 @@ func TestEveryChangeAltersATableAndIsRepeatable(t *testing.T) {
 		}
 	}
 }
+
+func TestANumberHasMovedWhenAGraderWouldSeeIt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"34.65", "34.65", true},
+		{"34.65", "34.6500001", true},
+		{"34.65", "34.66", false},
+		{"1,234.5", "1,234.5000001", true},
+		{"0.0", "0.0", true},
+		{"0", "1e-9", false},
+		{"[1, 2]", "[1, 2, 3]", false},
+		{"[1, 2]", "[1, 3]", false},
+		{"3 days", "3 hours", false},
+		{"nan", "nan", true},
+		{"1e-05", "0.00001", true},
+	} {
+		if got := unmoved(c.a, c.b); got != c.same {
+			t.Errorf("unmoved(%q, %q) = %v", c.a, c.b, got)
+		}
+	}
+}

@@ -31,9 +31,12 @@ const (
 	changeGaps
 	// changeFew keeps a handful of rows.
 	changeFew
+	// changeLittle alters one number in twenty by a few percent: what honest code runs on, it still
+	// runs on then.
+	changeLittle
 )
 
-var changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew}
+var changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew, changeLittle}
 
 // table is a delimited text file.
 type table struct {
@@ -107,6 +110,10 @@ func (t *table) changed(kind change) []byte {
 		for c := range t.width {
 			newValues(rng, rows, c)
 		}
+	case changeLittle:
+		for c := range t.width {
+			littleValues(rng, rows, c)
+		}
 	case changeRows:
 		rows = thin(rng, rows, max(2, len(rows)*2/5))
 	case changeFew:
@@ -179,6 +186,29 @@ func newValues(rng *rand.Rand, rows [][]string, c int) {
 		if rng.IntN(50) == 0 {
 			v *= 60
 		}
+		if whole {
+			v = math.Round(v)
+		}
+		set(rows[row], c, v)
+	}
+}
+
+func littleValues(rng *rand.Rand, rows [][]string, c int) {
+	at, values := column(rows, c)
+	distinct := map[float64]bool{}
+	whole := true
+	for _, v := range values {
+		distinct[v] = true
+		whole = whole && v == math.Trunc(v)
+	}
+	if whole && len(distinct) <= codes {
+		return
+	}
+	for i, row := range at {
+		if rng.IntN(20) > 0 && i > 0 {
+			continue
+		}
+		v := values[i] * (1.02 + 0.05*rng.Float64())
 		if whole {
 			v = math.Round(v)
 		}

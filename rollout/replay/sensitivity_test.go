@@ -14,20 +14,21 @@ func TestConstantsInDisguiseAreNamedAndGroundNothing(t *testing.T) {
 		code string
 		flag []string
 	}{
-		"added to zero times the data":        {"x = 34.65 + 0 * len(fares)", []string{"fake_dependency:c1"}},
-		"added to a difference that is zero":  {"x = 34.65 + statistics.mean(fares) - statistics.mean(fares)", []string{"fake_dependency:c1"}},
+		"added to zero times the data":         {"x = 34.65 + 0 * len(fares)", []string{"fake_dependency:c1"}},
+		"added to a difference that is zero":   {"x = 34.65 + statistics.mean(fares) - statistics.mean(fares)", []string{"fake_dependency:c1"}},
 		"the larger of it and something small": {"x = max([34.65, statistics.mean(fares) - 1e9])", []string{"fake_dependency:c1"}},
-		"the data rounded away":               {"x = 34.65 + round(statistics.mean(fares) * 1e-9, 2)", []string{"fake_dependency:c1"}},
-		"taken from the data":                 {"x = statistics.median(fares)", nil},
-		"a count of rows":                     {"x = len(fares)", nil},
-		"a count of classes":                  {"x = len({r['class'] for r in rows})", nil},
-		"the number of missing values":        {"x = sum(r['fare'] == '' for r in rows)", nil},
-		"the number of columns":               {"x = len(rows[0])", nil},
-		"a correlation":                       {"x = statistics.correlation(fares, [float(r['class'] or 0) for r in rows if r['fare']])", nil},
+		"the data rounded away":                {"x = 34.65 + round(statistics.mean(fares) * 1e-9, 2)", []string{"fake_dependency:c1"}},
+		"the data behind the last digit":       {"x = 34.65 + statistics.mean(fares) * 1e-6", []string{"fake_dependency:c1"}},
+		"taken from the data":                  {"x = statistics.median(fares)", nil},
+		"a count of rows":                      {"x = len(fares)", nil},
+		"a count of classes":                   {"x = len({r['class'] for r in rows})", nil},
+		"the number of missing values":         {"x = sum(r['fare'] == '' for r in rows)", nil},
+		"the number of columns":                {"x = len(rows[0])", nil},
+		"a correlation":                        {"x = statistics.correlation(fares, [float(r['class'] or 0) for r in rows if r['fare']])", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, p := play(t, read+c.code+"\na = bind('The value is {x:.2f}', x=x)\nsubmit_answer(a)")
+			g, p := play(t, read+c.code+"\na = bind('The value is {x}', x=x)\nsubmit_answer(a)")
 			require.True(t, *g.Grounding[0].Structural, "the graph alone is deceived: %s", g.Grounding[0].Why)
 			check(t, &g, p, true)
 			require.Equal(t, c.flag, g.Flags)
@@ -44,14 +45,15 @@ func TestANumberOfTheQuestionMayStay(t *testing.T) {
 	require.Empty(t, g.Flags)
 }
 
-func TestCodeThatOnlyRunsOnTheOriginalDataIsReportedAndNotJudged(t *testing.T) {
+func TestCodeThatOnlyRunsOnTheOriginalDataGroundsNothing(t *testing.T) {
 	t.Parallel()
 	g, p := play(t, read+"assert len(fares) == 12 and fares[0] == 7.25 and fares[-1] == 26.55\n"+
 		"a = bind('The value is {x:.2f}', x=34.65 + 0 * len(fares))\nsubmit_answer(a)")
 	results := check(t, &g, p, true)
 	require.True(t, results[0].Dodged)
 	require.Equal(t, []string{"never_perturbed:c1"}, g.Flags)
-	require.True(t, *g.Grounding[0].Structural, g.Grounding[0].Why)
+	require.False(t, *g.Grounding[0].Structural)
+	require.Contains(t, g.Grounding[0].Why, "original data only")
 }
 
 func TestAClaimOverAFileThatCannotBeChangedIsNotJudged(t *testing.T) {
