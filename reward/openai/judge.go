@@ -76,17 +76,22 @@ func New(cfg Config) (*Judge, error) {
 		}
 		j.prompts[name] = p
 	}
-	transport, ok := http.DefaultTransport.(*http.Transport)
+	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, errors.New("judge: the default HTTP transport was replaced")
 	}
-	transport = transport.Clone()
-	transport.MaxIdleConnsPerHost = cfg.Concurrency
-	api := openai.DefaultConfig(string(j.key))
-	api.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
-	api.HTTPClient = doer{&http.Client{Transport: transport}, time.Now}
-	j.client = openai.NewClientWithConfig(api)
+	base = base.Clone()
+	base.MaxIdleConnsPerHost = cfg.Concurrency
+	j.transport(base)
 	return j, nil
+}
+
+// transport builds the client on rt.
+func (j *Judge) transport(rt http.RoundTripper) {
+	api := openai.DefaultConfig(string(j.key))
+	api.BaseURL = strings.TrimRight(j.cfg.BaseURL, "/")
+	api.HTTPClient = doer{&http.Client{Transport: rt}, time.Now}
+	j.client = openai.NewClientWithConfig(api)
 }
 
 // Name is the model.

@@ -112,6 +112,9 @@ func (p *prompt) render(data any) (system, user string, err error) {
 	return system, b.String(), nil
 }
 
+// lineBreaks are what some readers take for the end of a line and JSON leaves as it is.
+var lineBreaks = strings.NewReplacer("\u0085", `\u0085`)
+
 // plainJSON keeps the material on one line, so that no text in it can look like a marker line.
 func plainJSON(v any) (string, error) {
 	var b strings.Builder
@@ -120,5 +123,5 @@ func plainJSON(v any) (string, error) {
 	if err := enc.Encode(v); err != nil {
 		return "", err
 	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return lineBreaks.Replace(strings.TrimSuffix(b.String(), "\n")), nil
 }
