@@ -135,3 +135,7 @@ func sum(v []float64) float64 {
 	}
 	return s
 }
+
+func valueOf(name, text string) evidence.Value {
+	return evidence.Value{Name: name, Kind: evidence.KindNumber, Repr: text}
+}
