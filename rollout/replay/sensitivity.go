@@ -73,13 +73,24 @@ func judgeable(g *evidence.Export, wanted []evidence.Node, changed map[string]bo
 			continue
 		}
 		sources := g.SourcesUnder(n.ID)
-		fields := n.BoundNumbers()
+		fields := slices.DeleteFunc(n.BoundNumbers(), func(f int) bool { return nothing(n.Fields[f].Text) })
 		unchanged := func(name string) bool { return !changed[name] }
 		if len(fields) > 0 && len(sources) > 0 && !slices.ContainsFunc(sources, unchanged) {
 			out[n.ID] = fields
 		}
 	}
 	return out
+}
+
+// nothing reports whether a text states no number but zero: what a filter that matches no row gives,
+// or a count of what is not there, and that may well be so on any data.
+func nothing(text string) bool {
+	for _, number := range stated.FindAllString(text, -1) {
+		if strings.ContainsAny(number, "123456789") {
+			return false
+		}
+	}
+	return true
 }
 
 // judge names the placeholders that every changed run rendered as they were stored.

@@ -24,6 +24,7 @@ func TestConstantsInDisguiseAreNamedAndGroundNothing(t *testing.T) {
 		"a count of classes":                   {"x = len({r['class'] for r in rows})", nil},
 		"the number of missing values":         {"x = sum(r['fare'] == '' for r in rows)", nil},
 		"the number of columns":                {"x = len(rows[0])", nil},
+		"a filter that matches nothing":        {"x = len([f for f in fares if f == 1e6])", nil},
 		"a correlation":                        {"x = statistics.correlation(fares, [float(r['class'] or 0) for r in rows if r['fare']])", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

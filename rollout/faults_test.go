@@ -1,0 +1,312 @@
+package rollout
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/policy"
+	"github.com/verigraph/verigraph/policy/pool"
+	"github.com/verigraph/verigraph/policy/scripted"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+const twoTurns = `{"prompt_id":"p","turns":["<think>\nload it\n</think>\n<code_interpreter>\nx\n</code_interpreter>","<think>\nnow the claim\n</think>\n<code_interpreter>\nsubmit\n</code_interpreter>"]}`
+
+func scriptedServer(t *testing.T, version int64) *scripted.Server {
+	t.Helper()
+	script, err := scripted.ReadScript(strings.NewReader(twoTurns), "test")
+	require.NoError(t, err)
+	cfg := scripted.Defaults()
+	cfg.Version = version
+	s, err := scripted.New(script, cfg)
+	require.NoError(t, err)
+	return s
+}
+
+// wired is a rig whose policy is a pool of real clients over HTTP.
+func wired(t *testing.T, urls []string, change func(*policy.Config, *pool.Config)) (*rig, *pool.Pool) {
+	t.Helper()
+	cfg, spread := policy.Defaults(), pool.Defaults()
+	cfg.BaseURL, cfg.Model = urls[0], scripted.Defaults().Model
+	cfg.CallTimeout, cfg.RetryBudget = 500*time.Millisecond, 5*time.Second
+	spread.URLs, spread.CheckEvery = urls[1:], 20*time.Millisecond
+	if change != nil {
+		change(&cfg, &spread)
+	}
+	p, err := pool.New(spread, cfg, zap.NewNop())
+	require.NoError(t, err)
+	p.CheckNow(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = p.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait(); p.Close() })
+	r := newRig(t)
+	r.runner.Policy, r.runner.Version = p, p.Version
+	r.runner.Config.MaxAttempts = 2
+	return r, p
+}
+
+func runGroup(t *testing.T, r *rig, size int) []trajectory.Trajectory {
+	t.Helper()
+	g := &GroupRunner{Runner: r.runner, Log: zap.NewNop()}
+	d := task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p", Question: "Q?"}, GroupSize: size}
+	group, err := g.Run(t.Context(), d, nil)
+	require.NoError(t, err)
+	require.Len(t, group.Trajectories, size)
+	for i, tr := range group.Trajectories {
+		require.Equal(t, i, tr.ID.Sample, "every rollout is there once")
+		require.NoError(t, tr.Check())
+		requireTrueLogProbs(t, tr)
+	}
+	return group.Trajectories
+}
+
+// requireTrueLogProbs recomputes every stored log-prob from the ids before it and its version.
+func requireTrueLogProbs(t *testing.T, tr trajectory.Trajectory) {
+	t.Helper()
+	for _, s := range tr.Segments {
+		whole := slices.Concat(s.PromptIDs, s.ResponseIDs)
+		for _, sp := range s.Spans {
+			if sp.Kind != trajectory.SpanSampled {
+				continue
+			}
+			for i := sp.Start; i < sp.End; i++ {
+				at := len(s.PromptIDs) + i
+				require.Equal(t, scripted.LogProb(whole[:at], whole[at], sp.PolicyVersion), s.LogProbs[i])
+			}
+		}
+	}
+}
+
+func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing.T) {
+	t.Parallel()
+	const (
+		carriesOn = "carries on"   // the same attempt submits
+		again     = "again"        // the attempt is lost and the next one submits
+		full      = "context full" // the policy's own end, with what was sampled before
+	)
+	for fault, want := range map[scripted.Fault]string{
+		scripted.NoFault: carriesOn, scripted.IgnoresTokenIDs: again, scripted.NoLogprobs: again,
+		scripted.ShortLogprobs: again, scripted.ClampedLogprob: again, scripted.WrongEcho: again, scripted.WrongUsage: again,
+		scripted.AbortPartial: carriesOn, scripted.AbortEmpty: carriesOn, scripted.VersionFlip: carriesOn,
+		scripted.ContextLimit: full, scripted.TooMany: carriesOn, scripted.TooManyWait: carriesOn,
+		scripted.BadGateway: carriesOn, scripted.Unavailable: carriesOn, scripted.UnavailableWait: carriesOn,
+		scripted.EngineDead: carriesOn, scripted.HTMLPage: carriesOn, scripted.ErrorUnder200: carriesOn,
+		scripted.FlatErrorUnder200: carriesOn, scripted.StringError: again, scripted.DropBefore: carriesOn,
+		scripted.DropInside: carriesOn, scripted.Trickle: carriesOn, scripted.Silence: carriesOn,
+		scripted.TruncatedJSON: carriesOn, scripted.EmptyBody: carriesOn,
+	} {
+		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			var once sync.Once
+			faulty := &scripted.Faulty{Server: scriptedServer(t, 4), Pick: func(_ int, id string) (f scripted.Fault) {
+				if id == "r/p-0/1.0.1" { // the second turn of one member, once
+					once.Do(func() { f = fault })
+				}
+				return f
+			}}
+			server := httptest.NewServer(faulty)
+			t.Cleanup(server.Close)
+			r, p := wired(t, []string{server.URL}, nil)
+			group := runGroup(t, r, 3)
+			for i, tr := range group {
+				attempt, reason, turns := 0, trajectory.Submitted, 2
+				if i == 1 && want == again {
+					attempt = 1
+				}
+				if i == 1 && want == full {
+					reason = trajectory.ContextFull
+				}
+				require.Equal(t, reason, tr.Termination, tr.Error)
+				require.Equal(t, attempt, tr.Attempt)
+				require.Len(t, tr.Turns, turns)
+				require.Len(t, tr.Segments, 1)
+			}
+			switch fault {
+			case scripted.AbortPartial:
+				require.Len(t, sampledSpans(group[1]), 3, "the partial ids are kept as a span of their own")
+			case scripted.VersionFlip:
+				last := sampledSpans(group[1])[1]
+				require.Equal(t, [2]int64{4, 5}, [2]int64{last.PolicyVersion, last.PolicyVersionEnd}, "mixed")
+			}
+			requireNothingOpen(t, p)
+		})
+	}
+}
+
+func sampledSpans(tr trajectory.Trajectory) (out []trajectory.Span) {
+	for _, sp := range tr.Segments[0].Spans {
+		if sp.Kind == trajectory.SpanSampled {
+			out = append(out, sp)
+		}
+	}
+	return out
+}
+
+func TestAFaultThatStaysEndsAsOursWithItsCause(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[scripted.Fault]string{
+		scripted.IgnoresTokenIDs: "return_token_ids", scripted.StringError: "Unauthorized", scripted.NoLogprobs: "no logprobs",
+	} {
+		faulty := &scripted.Faulty{Server: scriptedServer(t, 0), Pick: func(int, string) scripted.Fault { return fault }}
+		server := httptest.NewServer(faulty)
+		t.Cleanup(server.Close)
+		r, _ := wired(t, []string{server.URL}, nil)
+		for _, tr := range runGroup(t, r, 1) {
+			require.Equal(t, trajectory.PolicyUnavailable, tr.Termination)
+			require.Contains(t, tr.Error, want)
+			require.Empty(t, tr.Segments)
+		}
+		require.Equal(t, 2, faulty.Calls(), "a refusal is not repeated within an attempt")
+	}
+}
+
+// stoppable is a server that can be cut off and come back at the same address.
+type stoppable struct {
+	http.Handler
+	mu   sync.Mutex
+	down bool
+}
+
+func (s *stoppable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	down := s.down
+	s.mu.Unlock()
+	if down {
+		panic(http.ErrAbortHandler)
+	}
+	s.Handler.ServeHTTP(w, r)
+}
+
+func (s *stoppable) set(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+func TestAnEndpointThatDiesInTheMiddleLosesNoRollout(t *testing.T) {
+	t.Parallel()
+	alive := httptest.NewServer(scriptedServer(t, 0))
+	t.Cleanup(alive.Close)
+	dying := &stoppable{}
+	server := httptest.NewServer(dying)
+	t.Cleanup(server.Close)
+	dying.Handler = &scripted.Faulty{Server: scriptedServer(t, 0), Pick: func(int, string) scripted.Fault {
+		dying.set(true) // its first completion is its last answer
+		return scripted.NoFault
+	}}
+	r, p := wired(t, []string{server.URL, alive.URL}, nil)
+	for _, tr := range runGroup(t, r, 8) {
+		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
+		require.Zero(t, tr.Attempt)
+	}
+	for _, s := range p.Status() {
+		require.Equal(t, s.Endpoint == alive.URL, s.Usable)
+		require.Zero(t, s.InFlight)
+	}
+}
+
+// With VERIGRAPH_SLOW set the outage lasts 30 s.
+func TestAllEndpointsDownForAWhileOnlyDelaysTheGroup(t *testing.T) {
+	t.Parallel()
+	outage, budget := 1500*time.Millisecond, 20*time.Second
+	if os.Getenv("VERIGRAPH_SLOW") != "" {
+		outage, budget = 30*time.Second, 2*time.Minute
+	}
+	var servers []*stoppable
+	var urls []string
+	for range 2 {
+		s := &stoppable{Handler: scriptedServer(t, 0), down: true}
+		server := httptest.NewServer(s)
+		t.Cleanup(server.Close)
+		servers, urls = append(servers, s), append(urls, server.URL)
+	}
+	r, _ := wired(t, urls, func(c *policy.Config, _ *pool.Config) { c.RetryBudget = budget })
+	up := time.AfterFunc(outage, func() { servers[0].set(false); servers[1].set(false) })
+	defer up.Stop()
+	begin := time.Now()
+	for _, tr := range runGroup(t, r, 4) {
+		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
+		require.Zero(t, tr.Attempt, "an outage within the budget costs no attempt")
+	}
+	require.GreaterOrEqual(t, time.Since(begin), outage)
+}
+
+func TestAnOutageOverTheBudgetEndsAsPolicyUnavailable(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(&stoppable{Handler: scriptedServer(t, 0), down: true})
+	t.Cleanup(server.Close)
+	r, p := wired(t, []string{server.URL}, func(c *policy.Config, _ *pool.Config) { c.RetryBudget = 300 * time.Millisecond })
+	for _, tr := range runGroup(t, r, 2) {
+		require.Equal(t, trajectory.PolicyUnavailable, tr.Termination)
+		require.Contains(t, tr.Error, "unreachable")
+	}
+	requireNothingOpen(t, p)
+}
+
+// requireNothingOpen: no completion is in the ledger of open calls; health checks may be.
+func requireNothingOpen(t *testing.T, p *pool.Pool) {
+	t.Helper()
+	for _, c := range p.Open().Over(0, time.Now()) {
+		require.NotEqual(t, "completions", c.Kind)
+	}
+}
+
+func TestIdleConnectionsThatTheServerClosesFailNoRollout(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(scriptedServer(t, 0))
+	server.Config.IdleTimeout = time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	r, _ := wired(t, []string{server.URL}, nil)
+	r.runner.Config.MaxAttempts = 1
+	for range 50 {
+		for _, tr := range runGroup(t, r, 2) {
+			require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
+		}
+	}
+}
+
+func TestCancelingARolloutClosesItsConnectionAtOnce(t *testing.T) {
+	t.Parallel()
+	arrived, left := make(chan struct{}, 1), make(chan struct{}, 1)
+	faulty := &scripted.Faulty{Server: scriptedServer(t, 0), Pick: func(int, string) scripted.Fault { return scripted.NoFault }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/completions" {
+			faulty.ServeHTTP(w, r)
+			return
+		}
+		buf := make([]byte, 1<<16)
+		for {
+			if _, err := r.Body.Read(buf); err != nil {
+				break
+			}
+		}
+		arrived <- struct{}{}
+		<-r.Context().Done()
+		left <- struct{}{}
+	}))
+	t.Cleanup(server.Close)
+	r, _ := wired(t, []string{server.URL}, func(c *policy.Config, _ *pool.Config) { c.CallTimeout = time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan trajectory.Trajectory, 1)
+	go func() {
+		d := task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p", Question: "Q?"}, GroupSize: 1}
+		done <- r.runner.Run(ctx, d, 0, 0, nil)
+	}()
+	<-arrived
+	cancel()
+	<-left
+	require.Equal(t, trajectory.Canceled, (<-done).Termination)
+}
