@@ -35,6 +35,9 @@ func (rules ruleSet) pool(premises []string, question, text string) *numberPool 
 	if len(premises) > 1 {
 		p.count(int64(len(premises)))
 	}
+	if rules&ruleQuestion == 0 {
+		question = ""
+	}
 	for _, source := range append(slices.Clone(premises), question) {
 		for _, n := range rules.scan(source) {
 			p.add(n)
@@ -75,7 +78,7 @@ func (p *numberPool) add(n number) {
 // holds reports whether the pool excuses a number.
 func (p *numberPool) holds(n number) bool {
 	for _, r := range n.readings {
-		if p.equal(n, r) || p.directed(n, r) || p.percentage(n, r) {
+		if p.rules&ruleEqual != 0 && p.equal(n, r) || p.directed(n, r) || p.percentage(n, r) {
 			return true
 		}
 	}

@@ -33,9 +33,17 @@ const (
 	ruleOrdinals
 	// ruleFractions: half, a third of, three quarters, twice, doubled.
 	ruleFractions
+	// rulePronouns: "one" may be a pronoun, and "zero" the mark that a value is compared with.
+	rulePronouns
 
 	// Rules of matching.
 
+	// ruleEqual: a premise that holds the same number holds it.
+	ruleEqual
+	// ruleQuestion: numbers of the question are given.
+	ruleQuestion
+	// ruleNews: a number that nothing holds is new.
+	ruleNews
 	// ruleRounding: equal after rounding to the digits that the text shows; half up and half to
 	// even are both right.
 	ruleRounding
@@ -97,7 +105,7 @@ func (rules ruleSet) newNumbers(text string, own func(number) bool, pools ...*nu
 				return !slices.ContainsFunc(pools, func(p *numberPool) bool { return p.holds(part) })
 			})
 		}
-		if !held {
+		if !held && rules&ruleNews != 0 {
 			out = append(out, n.text)
 		}
 	}

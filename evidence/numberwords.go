@@ -111,7 +111,7 @@ func (s *scanner) numberWords(i int) int {
 			return s.emitWords(i, tokens, used+1, number{readings: []reading{exactly(big.NewRat(value, den))}, relation: den == 2})
 		}
 	}
-	if used == 1 && (first == "one" && !s.countsOne(i, tokens) || first == "zero" && zeroAfter[s.wordBefore(i)]) {
+	if used == 1 && s.on(rulePronouns) && (first == "one" && !s.countsOne(i, tokens) || first == "zero" && zeroAfter[s.wordBefore(i)]) {
 		return i
 	}
 	if used > 0 {
