@@ -47,10 +47,15 @@ type Config struct {
 	// TrajectoryTimeout is the wall-clock bound of one attempt; reaching it is our failure.
 	TrajectoryTimeout time.Duration       `yaml:"trajectory_timeout"`
 	Sampling          trajectory.Sampling `yaml:"sampling"`
+	// MaxStaleness cancels a group once its oldest tokens are more than this many policy versions behind
+	// the newest, since the trainer would drop it; -1 never does. Set it to the trainer's own bound.
+	MaxStaleness int64 `yaml:"max_staleness"`
 	// MaxAttempts is how often a member that ended for our reasons is tried.
 	MaxAttempts int             `yaml:"max_attempts"`
 	Evidence    evidence.Config `yaml:"evidence"`
-	Prompts     PromptFiles     `yaml:"prompts"`
+	// Replay is off, or submitted: every submission is run again before it is published.
+	Replay  ReplayMode  `yaml:"replay"`
+	Prompts PromptFiles `yaml:"prompts"`
 }
 
 // Defaults suit the demo and small models.
@@ -58,8 +63,8 @@ func Defaults() Config {
 	return Config{
 		MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
 		Stop: StopAtCodeTag, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
-		Sampling:    trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
-		MaxAttempts: 3, Evidence: evidence.Defaults(),
+		Sampling:     trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
+		MaxStaleness: -1, MaxAttempts: 3, Evidence: evidence.Defaults(), Replay: ReplayOff,
 	}
 }
 
@@ -82,8 +87,14 @@ func (c Config) Validate() error {
 	if c.Stop != StopAtCodeTag && c.Stop != StopAtEndOfTurn {
 		errs = append(errs, fmt.Errorf("rollout.stop: %q, want %s or %s", c.Stop, StopAtCodeTag, StopAtEndOfTurn))
 	}
+	if c.MaxStaleness < -1 {
+		errs = append(errs, fmt.Errorf("rollout.max_staleness: %d, want -1 (never) or more", c.MaxStaleness))
+	}
 	if c.Context != ContextAppend && c.Context != ContextCompress {
 		errs = append(errs, fmt.Errorf("rollout.context: %q, want %s or %s", c.Context, ContextAppend, ContextCompress))
+	}
+	if c.Replay != ReplayOff && c.Replay != ReplaySubmitted {
+		errs = append(errs, fmt.Errorf("rollout.replay: %q, want %s or %s", c.Replay, ReplayOff, ReplaySubmitted))
 	}
 	if c.TrajectoryTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("rollout.trajectory_timeout: %s, want more than 0", c.TrajectoryTimeout))

@@ -47,6 +47,8 @@ type Runner struct {
 	Templates *Templates
 	// Version is the newest policy version known.
 	Version func() int64
+	// Replay runs submitted trajectories again before they are published; nil leaves them as they are.
+	Replay Replayer
 }
 
 var (
@@ -65,7 +67,7 @@ func (r *Runner) runAged(ctx context.Context, d task.Dispatch, sample, attempt i
 		Runner: r, dispatch: d, files: files, seed: sampleSeed(d.Seed, sample), age: age,
 		out: trajectory.Trajectory{
 			ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
-			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource,
+			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample),
 		},
 	}
 	limited, cancel := context.WithTimeout(ctx, r.Config.TrajectoryTimeout)
@@ -80,7 +82,7 @@ func (r *Runner) runAged(ctx context.Context, d task.Dispatch, sample, attempt i
 	case limited.Err() != nil:
 		end = End{trajectory.TrajectoryTimeout, fmt.Errorf("not finished after %s", r.Config.TrajectoryTimeout)}
 	}
-	return rn.finish(end)
+	return rn.replayed(ctx, rn.finish(end))
 }
 
 // run is the state of one attempt: the machine decides, run does what it says.

@@ -14,6 +14,8 @@ type Trajectory struct {
 	Attempt    int            `json:"attempt"`
 	PromptID   string         `json:"prompt_id"`
 	DataSource string         `json:"data_source"`
+	// Seed is what its sessions were seeded with; a replay takes the same.
+	Seed int64 `json:"seed,omitempty"`
 	// Termination is why it ended.
 	Termination Termination `json:"termination"`
 	// Error is the failure's text when Termination is one of ours.

@@ -18,6 +18,7 @@ import (
 	"github.com/verigraph/verigraph/policy/chat"
 	"github.com/verigraph/verigraph/policy/tokenizer"
 	"github.com/verigraph/verigraph/rollout"
+	"github.com/verigraph/verigraph/rollout/replay"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/sandbox/analysis"
 )
@@ -112,10 +113,14 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	w.Identity = rollout.Identity{
 		Model: cfg.Policy.Model, TokenizerSHA256: tok.SHA256(), ChatTemplateSHA256: ml.SHA256(), PadTokenID: ml.Pad(),
 	}
-	return &rollout.Runner{
+	runner := &rollout.Runner{
 		Config: cfg.Rollout, Policy: w.client, Tokenizer: tok, Chat: ml, Sandbox: box,
 		Analyzer: analyzer, Templates: templates, Version: w.version.Load,
-	}, nil
+	}
+	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
+		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true}
+	}
+	return runner, nil
 }
 
 // versionPoll is how often the server's weight version is asked for.

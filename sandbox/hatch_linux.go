@@ -1,0 +1,51 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// hatch prepares this sandbox for forked sessions.
+func (s *Sandbox) hatch(ctx context.Context) error {
+	switch {
+	case !s.tier.namespaces():
+		return errors.New("zygote: sessions without a mount namespace of their own are not forked")
+	case !hasCapability(unix.CAP_SYS_ADMIN):
+		// Data is attached as mounts that we make.
+		return errors.New("zygote: this process may not make mounts (CAP_SYS_ADMIN)")
+	}
+	n, err := joinNest(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.nest = n
+	spec := s.initSpec(scratchDir, nil)
+	spec.Limits.AddressSpace = uint64(s.addressSpace())
+	if s.plan, err = planFile(spec); err != nil {
+		s.unhatch()
+		return err
+	}
+	return nil
+}
+
+// unhatch lets go of what hatch took.
+func (s *Sandbox) unhatch() {
+	if s.plan != nil {
+		_ = s.plan.Close()
+		s.plan = nil
+	}
+	if s.nest != nil {
+		s.nest.leave()
+		s.nest = nil
+	}
+}
+
+// addressSpace is RLIMIT_AS: what a session may use, on top of what it is born with.
+func (s *Sandbox) addressSpace() int64 {
+	if s.nest == nil {
+		return s.cfg.Limits.MemoryBytes
+	}
+	return s.cfg.Limits.MemoryBytes + s.nest.size
+}

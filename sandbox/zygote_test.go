@@ -1,0 +1,173 @@
+package sandbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// forked skips a test of zygotes in the run of the other engine.
+func forked(t *testing.T) {
+	t.Helper()
+	if engine != EngineZygote {
+		t.Skip("about zygotes")
+	}
+}
+
+// small is a sandbox with a zygote of its own that imports next to nothing.
+func small(t *testing.T, change func(*Config)) *Sandbox {
+	t.Helper()
+	s := own(t, func(c *Config) {
+		c.Preload = []string{"json", "no_" + t.Name()} // a name of its own: no other test shares the zygote
+		change(c)
+	})
+	require.Equal(t, EngineZygote, s.Stats().Engine, s.Stats().Fallback)
+	return s
+}
+
+func TestTheEngineThatWasAskedForIsUsed(t *testing.T) {
+	t.Parallel()
+	st := box(t).Stats()
+	require.Equal(t, engine, st.Engine, st.Fallback)
+	require.Empty(t, st.Fallback)
+}
+
+func TestWithoutItsHelperAZygoteIsReplacedByFreshSessionsAndThatIsSaid(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	p := inspected(t)
+	p.Helpers = nil
+	s, err := newSandbox(t.Context(), testConfig(), p, []Tier{TierStrict})
+	require.NoError(t, err)
+	defer s.Close()
+	require.Equal(t, EngineFresh, s.Stats().Engine)
+	require.Contains(t, s.Stats().Fallback, "run make python")
+	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
+}
+
+func TestAZygoteThatDiesIsReplacedAndItsSessionsGoOn(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	s := small(t, func(*Config) {})
+	before := start(t, s, nil)
+	run(t, before, "x = 41")
+	z := s.nest.current
+	require.NoError(t, syscall.Kill(z.proc.pid, syscall.SIGKILL))
+	<-z.proc.exited
+	after := start(t, s, nil)
+	require.Equal(t, "2\n", run(t, after, "1 + 1").Output)
+	require.Equal(t, "42\n", run(t, before, "x + 1").Output)
+	require.Equal(t, nestStats{Started: 2, Died: 1}, s.nest.stats)
+}
+
+func TestAZygoteThatHangsIsReplaced(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	s := small(t, func(*Config) {})
+	s.nest.patience = 2 * time.Second
+	require.NoError(t, syscall.Kill(s.nest.current.proc.pid, syscall.SIGSTOP))
+	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
+	require.Equal(t, int64(1), s.nest.stats.Died)
+}
+
+func TestAWornZygoteIsReplacedWhileItStillServes(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	s := small(t, func(*Config) {})
+	s.nest.recycle = 3
+	worn := s.nest.current
+	for range 3 {
+		require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
+	}
+	<-worn.proc.exited
+	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
+	require.Equal(t, int64(0), s.nest.stats.Died)
+	require.GreaterOrEqual(t, s.nest.stats.Recycled, int64(1))
+}
+
+func TestAZygoteWithASecondThreadIsRefused(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	n := newNest(t.Context(), box(t), nestKey{helper: box(t).nest.key.helper}, []string{"pyarrow"})
+	n.spec.Env = slices.DeleteFunc(n.spec.Env, func(v string) bool { return strings.HasPrefix(v, "JE_ARROW_MALLOC_CONF=") })
+	_, err := n.zygote(t.Context())
+	n.users = 1
+	n.leave()
+	require.ErrorContains(t, err, "2 threads after the imports")
+}
+
+func TestAStartDoesNotWaitForAZygoteLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	s := small(t, func(*Config) {})
+	require.NoError(t, s.nest.take(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := s.Start(ctx, Spec{})
+	s.nest.give()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, 0, s.Stats().Live)
+}
+
+func TestSandboxesOfOneEnvironmentShareAZygote(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	a, b := small(t, func(*Config) {}), small(t, func(c *Config) { c.Limits.OpenFiles = 99 })
+	require.Same(t, a.nest, b.nest)
+	limit := "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]"
+	require.Equal(t, "256\n", run(t, start(t, a, nil), limit).Output)
+	require.Equal(t, "99\n", run(t, start(t, b, nil), limit).Output)
+}
+
+func TestNestedDataFilesAreAttachedToForkedSessions(t *testing.T) {
+	t.Parallel()
+	sess := start(t, box(t), map[string]string{"a.csv": "1", "deep/er/b.csv": "2", "deep/c d.csv": "3"})
+	res := run(t, sess, "import os\n[open(d + n).read() for d in ('', '/data/') for n in ('a.csv', 'deep/er/b.csv', 'deep/c d.csv')], sorted(os.listdir('/data'))")
+	require.Equal(t, "(['1', '2', '3', '1', '2', '3'], ['a.csv', 'deep'])\n", res.Output, res.Traceback)
+	for _, code := range []string{"open('/data/x', 'w')", "os.remove('/data/a.csv')", "os.rename('/data/deep', '/data/d')", "open('/data/a.csv', 'a')"} {
+		require.Contains(t, []string{"OSError", "PermissionError"}, run(t, sess, code).Exception, code)
+	}
+}
+
+func TestTheSameSeedGivesTheSameNumbersOnBothEngines(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	fresh := own(t, func(c *Config) { c.Engine = EngineFresh })
+	code := "import random, numpy as np, pandas as pd\nprint(random.random(), np.random.rand(), np.random.default_rng().random(), hash('a'), {'x', 'y', 'z'})\n" +
+		"from sklearn.ensemble import RandomForestRegressor\nX = np.random.rand(30, 2); print(RandomForestRegressor(3).fit(X, X[:, 0]).predict(X[:2]))\n" +
+		"from scipy import stats; print(stats.bootstrap((X[:, 0],), np.mean, n_resamples=50).confidence_interval.low)\nprint(pd.DataFrame(X).sample(2).index.tolist())"
+	a, b := run(t, start(t, box(t), nil), code), run(t, start(t, fresh, nil), code)
+	require.Equal(t, trajectory.CellOK, a.Status, a.Traceback)
+	require.Equal(t, b.Output, a.Output)
+}
+
+func TestSessionsOfOneZygoteDifferBySeedOnly(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	code := "import random, uuid, tempfile, os, numpy as np\nprint(random.random(), np.random.rand())\nuuid.uuid4().hex + tempfile.mktemp() + os.urandom(4).hex()"
+	var seen []string
+	for _, seed := range []int64{1, 1, 2} {
+		sess, err := box(t).Start(t.Context(), Spec{Seed: seed})
+		require.NoError(t, err)
+		seen = append(seen, run(t, sess, code).Output)
+		require.NoError(t, sess.Close())
+	}
+	first := func(i int) string { line, _, _ := strings.Cut(seen[i], "\n"); return line }
+	require.Equal(t, first(0), first(1))
+	require.NotEqual(t, first(0), first(2))
+	require.NotEqual(t, seen[0], seen[1]) // what comes from the kernel is each session's own
+}
+
+func TestAForkedSessionKnowsItsOwnThread(t *testing.T) {
+	t.Parallel()
+	sess := start(t, box(t), nil)
+	res := run(t, sess, "import threading, os\nl = threading.RLock()\nl.acquire()\nprint(threading.get_native_id(), threading.main_thread().native_id, threading.current_thread() is threading.main_thread(), os.getpid(), threading.active_count())\n"+
+		"got = []\nt = threading.Thread(target=lambda: got.append(l.acquire(timeout=0.05))); t.start(); t.join(); got")
+	require.Equal(t, "1 1 True 1 1\n[False]\n", res.Output, res.Traceback)
+}
