@@ -15,13 +15,19 @@ help: ## list the targets
 build: ## build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
-python: $(SANDBOX)/.ready $(CLIENT)/.ready ## create the Python environments under .venv/
+python: $(SANDBOX)/.ready $(SANDBOX)/lib/verigraph/zygote.so $(CLIENT)/.ready ## create the Python environments under .venv/
 
 $(SANDBOX)/.ready: sandbox/python/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(SANDBOX)
 	$(SANDBOX)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
+
+# The fork helper of sessions. Without a C compiler sessions start as fresh interpreters, which is slower.
+$(SANDBOX)/lib/verigraph/zygote.so: $(wildcard sandbox/helper/*.[ch]) | $(SANDBOX)/.ready
+	@mkdir -p $(@D)
+	@if command -v $(CC) >/dev/null; then set -x; $(CC) -std=gnu11 -O2 -fPIC -shared -Wall -Wextra -Werror -o $@ $(filter %.c,$^); \
+	  else echo "no C compiler ($(CC)): the sandbox will start fresh interpreters"; fi
 
 $(CLIENT)/.ready: clients/python/requirements.txt clients/python/pyproject.toml
 	$(PYTHON) -m venv $(CLIENT)

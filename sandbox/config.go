@@ -13,6 +13,12 @@ type Config struct {
 	Python string `yaml:"python"`
 	// MinTier is the least isolation that New accepts.
 	MinTier Tier `yaml:"min_tier"`
+	// Engine is how sessions start: zygote (where it works, else fresh) or fresh.
+	Engine Engine `yaml:"engine"`
+	// Profile is what the zygote spends memory on: density or throughput.
+	Profile Profile `yaml:"profile"`
+	// Preload are the modules that the zygote imports; none named means those of Preloaded.
+	Preload []string `yaml:"preload"`
 	// MaxSessions bounds the live sessions; further starts wait in line.
 	MaxSessions int `yaml:"max_sessions"`
 	// StartTimeout bounds one start, the time in line not counted.
@@ -51,6 +57,8 @@ func Defaults() Config {
 	return Config{
 		Python:       ".venv/sandbox/bin/python",
 		MinTier:      TierStrict,
+		Engine:       EngineZygote,
+		Profile:      ProfileDensity,
 		MaxSessions:  64,
 		StartTimeout: 30 * time.Second,
 		Limits: Limits{
@@ -79,6 +87,8 @@ func (c Config) Validate() error {
 	l := c.Limits
 	bad(c.Python != "", "python", "the path of a Python interpreter")
 	bad(c.MinTier.rank() > 0, "min_tier", "strict, gvisor, confined or none")
+	bad(c.Engine == EngineZygote || c.Engine == EngineFresh, "engine", "zygote or fresh")
+	bad(c.Profile == ProfileDensity || c.Profile == ProfileThroughput, "profile", "density or throughput")
 	bad(c.MaxSessions >= 1 && c.MaxSessions <= maxSlots, "max_sessions", fmt.Sprintf("1 to %d", maxSlots))
 	bad(c.StartTimeout > 0, "start_timeout", "a positive duration")
 	bad(l.CellWall > 0, "limits.cell_wall", "a positive duration")

@@ -18,6 +18,9 @@ const (
 	// (RLIMIT_NPROC is not even enforced for root) stay one session's own.
 	firstOuterID = 1_610_612_736
 	maxSlots     = 10_000
+	// zygoteIDs is how many of the range the sessions of one zygote share: those that live, those
+	// that wait ready, and those of other sandboxes in this process.
+	zygoteIDs = 1 << 14
 )
 
 // idMapping says which ids a session has on the host.
@@ -36,15 +39,29 @@ func mapIDs(slot int, ranged bool) idMapping {
 		}
 		return idMapping{uids: one(os.Geteuid()), gids: one(os.Getegid())}
 	}
-	two := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1},
-		{ContainerID: sessionID, HostID: firstOuterID + slot, Size: 1}}
+	two := []syscall.SysProcIDMap{
+		{ContainerID: 0, HostID: 0, Size: 1},
+		{ContainerID: sessionID, HostID: firstOuterID + slot, Size: 1},
+	}
+	return idMapping{uids: two, gids: two, switches: true}
+}
+
+// mapZygote maps the ids of a zygote: 0 to build mounts as, and from 1 on one for each session.
+func mapZygote(ranged bool) idMapping {
+	if !ranged {
+		return mapIDs(0, false)
+	}
+	two := []syscall.SysProcIDMap{
+		{ContainerID: 0, HostID: 0, Size: 1},
+		{ContainerID: 1, HostID: firstOuterID, Size: zygoteIDs},
+	}
 	return idMapping{uids: two, gids: two, switches: true}
 }
 
 // canMapRange reports whether we are root over the range that mapIDs wants.
 func canMapRange() bool {
 	return os.Geteuid() == 0 && os.Getegid() == 0 &&
-		covers("/proc/self/uid_map", firstOuterID, maxSlots) && covers("/proc/self/gid_map", firstOuterID, maxSlots)
+		covers("/proc/self/uid_map", firstOuterID, zygoteIDs) && covers("/proc/self/gid_map", firstOuterID, zygoteIDs)
 }
 
 // refusePrivilegedPod refuses a pod that holds SYS_ADMIN over its node: a session that broke out there

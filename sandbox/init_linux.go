@@ -19,16 +19,20 @@ const controlFD = 3
 
 // initSpec says what the init of a session has to do before it becomes the interpreter.
 type initSpec struct {
-	Tier     Tier       `json:"tier"`
-	SwitchID bool       `json:"switch_id"`
-	Root     rootSpec   `json:"root"`
-	Dir      string     `json:"dir"`
-	ReadOnly []string   `json:"read_only"`
-	Write    []string   `json:"write"`
-	Execute  []string   `json:"execute"`
-	Limits   initLimits `json:"limits"`
-	Argv     []string   `json:"argv"`
-	Env      []string   `json:"env"`
+	// Zygote: the interpreter forks sessions, which lock themselves down; the init builds what they share.
+	Zygote bool `json:"zygote"`
+	Tier   Tier `json:"tier"`
+	// Off names steps that tests leave out, to see what then succeeds.
+	Off      map[string]bool `json:"off,omitempty"`
+	SwitchID bool            `json:"switch_id"`
+	Root     rootSpec        `json:"root"`
+	Dir      string          `json:"dir"`
+	ReadOnly []string        `json:"read_only"`
+	Write    []string        `json:"write"`
+	Execute  []string        `json:"execute"`
+	Limits   initLimits      `json:"limits"`
+	Argv     []string        `json:"argv"`
+	Env      []string        `json:"env"`
 	// FrameBytes bounds the init's own error message.
 	FrameBytes int64 `json:"frame_bytes"`
 }
@@ -78,16 +82,16 @@ func runInit(control *os.File) error {
 	}{
 		{"root", spec.Tier.namespaces(), func() error { return buildRoot(spec.Root) }},
 		{"working directory", true, func() error { return unix.Chdir(spec.Dir) }},
-		{"rlimits", true, func() error { return setLimits(spec.Limits) }},
-		{"privileges", spec.Tier != TierNone, func() error { return dropPrivileges(spec.SwitchID) }},
+		{"rlimits", !spec.Zygote, func() error { return setLimits(spec.Limits) }},
+		{"privileges", !spec.Zygote && spec.Tier != TierNone, func() error { return dropPrivileges(spec.SwitchID) }},
 		{"parent death signal", true, setDeathSignal},
-		{"no_new_privs", true, func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"landlock", spec.Tier.landlock(), func() error { return restrictPaths(spec.ReadOnly, spec.Write, spec.Execute) }},
+		{"no_new_privs", !spec.Zygote, func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
+		{"landlock", !spec.Zygote && spec.Tier.landlock(), func() error { return restrictPaths(spec.rules()) }},
 		{"descriptors", true, func() error { return unix.CloseRange(controlFD+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) }},
-		{"seccomp", spec.Tier.seccomp(), loadFilter},
+		{"seccomp", !spec.Zygote && spec.Tier.seccomp(), loadFilter},
 	}
 	for _, s := range steps {
-		if !s.when {
+		if !s.when || spec.Off[s.name] {
 			continue
 		}
 		if err := s.do(); err != nil {

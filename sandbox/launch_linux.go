@@ -42,7 +42,7 @@ func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec S
 			sess.discard()
 		}
 	}()
-	if err = s.connect(sess, slot); err != nil {
+	if err = s.connect(ctx, sess, slot); err != nil {
 		return nil, err
 	}
 	deadline := time.Now().Add(s.cfg.StartTimeout)
@@ -67,35 +67,61 @@ func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec S
 }
 
 // connect starts the process with its control socket and output pipe.
-func (s *Sandbox) connect(sess *session, slot int) error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func (s *Sandbox) connect(ctx context.Context, sess *session, slot int) error {
+	ends, err := sess.plug()
 	if err != nil {
-		return fmt.Errorf("control socket: %w", err)
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "session control")
-	defer theirs.Close()
-	if err := unix.SetNonblock(pair[0], true); err != nil {
-		unix.Close(pair[0])
 		return err
 	}
-	sess.control = os.NewFile(uintptr(pair[0]), "control")
-	// Our end does not block, theirs does: a print must wait for us, not fail.
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return fmt.Errorf("output pipe: %w", err)
+	defer ends.close()
+	if s.nest != nil {
+		return s.nest.fork(ctx, sess, ends, s.plan, 0)
 	}
-	w := os.NewFile(uintptr(ends[1]), "session output")
-	defer w.Close()
-	if err := unix.SetNonblock(ends[0], true); err != nil {
-		unix.Close(ends[0])
-		return err
+	var namespaces uintptr
+	if s.tier.namespaces() {
+		namespaces = ownNamespaces
 	}
-	sess.pipe = newDrain(os.NewFile(uintptr(ends[0]), "output"))
-	sess.proc, err = s.spawn.spawn(s.tier, mapIDs(slot, s.ranged), w, theirs)
+	sess.proc, err = s.spawn.spawn(namespaces, s.tier == TierNone, mapIDs(slot, s.ranged), ends.output, ends.control)
 	if err != nil {
 		return fmt.Errorf("start process: %w", err)
 	}
 	return nil
+}
+
+// sessionEnds are the descriptors of the session's side. They block, ours don't: a print must wait
+// for us, not fail.
+type sessionEnds struct{ control, output *os.File }
+
+func (e sessionEnds) close() {
+	_ = e.control.Close()
+	_ = e.output.Close()
+}
+
+// plug makes the control socket and the output pipe.
+func (sess *session) plug() (sessionEnds, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return sessionEnds{}, fmt.Errorf("control socket: %w", err)
+	}
+	control := os.NewFile(uintptr(pair[1]), "session control")
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		unix.Close(pair[0])
+		control.Close()
+		return sessionEnds{}, err
+	}
+	sess.control = os.NewFile(uintptr(pair[0]), "control")
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		control.Close()
+		return sessionEnds{}, fmt.Errorf("output pipe: %w", err)
+	}
+	ends := sessionEnds{control: control, output: os.NewFile(uintptr(pipe[1]), "session output")}
+	if err := unix.SetNonblock(pipe[0], true); err != nil {
+		unix.Close(pipe[0])
+		ends.close()
+		return sessionEnds{}, err
+	}
+	sess.pipe = newDrain(os.NewFile(uintptr(pipe[0]), "output"))
+	return ends, nil
 }
 
 // handshake sends the init its specification, the interpreter its runner and the runner its start
@@ -112,8 +138,14 @@ func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, spec Sp
 		start.Files = append(start.Files, f.Name)
 	}
 	const limit = 1 << 24
-	if err := errors.Join(writeFrame(sess.control, s.initSpec(dir, files), limit),
-		writeRaw(sess.control, s.python.Runner, limit), writeFrame(sess.control, start, limit)); err != nil {
+	send := func() error {
+		return errors.Join(writeFrame(sess.control, s.initSpec(dir, files), limit),
+			writeRaw(sess.control, s.python.Runner, limit), writeFrame(sess.control, start, limit))
+	}
+	if s.nest != nil {
+		send = func() error { return errors.Join(claim(sess.control, files), writeFrame(sess.control, start, limit)) }
+	}
+	if err := send(); err != nil {
 		// The init may have given up already; then its own words explain more.
 		if why := s.explain(sess, nonce); why != nil {
 			return why
@@ -154,9 +186,11 @@ func (s *Sandbox) explain(sess *session, nonce string) error {
 func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 	l := s.cfg.Limits
 	spec := initSpec{
-		Tier: s.tier, SwitchID: s.tier.namespaces() && s.ranged, Dir: dir,
-		Limits: initLimits{AddressSpace: uint64(l.MemoryBytes), FileSize: uint64(l.FileBytes),
-			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes)},
+		Tier: s.tier, Off: s.off, SwitchID: s.tier.namespaces() && s.ranged, Dir: dir,
+		Limits: initLimits{
+			AddressSpace: uint64(l.MemoryBytes), FileSize: uint64(l.FileBytes),
+			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes),
+		},
 		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap + "run('runner')\n"},
 		Env:  environment(dir, s.tier.namespaces(), s.cfg.HashSeed),
 	}

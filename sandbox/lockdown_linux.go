@@ -8,14 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setLimits sets each rlimit on its own, soft and hard: one that can't be set is an error at start,
-// not a weaker session, and never keeps the others from being set.
-func setLimits(l initLimits) error {
-	for _, r := range []struct {
-		name     string
-		resource int
-		value    uint64
-	}{
+// rlimit is one limit, soft and hard.
+type rlimit struct {
+	name     string
+	resource int
+	value    uint64
+}
+
+// list names every limit but the address space, which an init must set last.
+func (l initLimits) list() []rlimit {
+	return []rlimit{
 		{"core", unix.RLIMIT_CORE, 0},
 		{"file size", unix.RLIMIT_FSIZE, l.FileSize},
 		{"open files", unix.RLIMIT_NOFILE, l.OpenFiles},
@@ -24,7 +26,13 @@ func setLimits(l initLimits) error {
 		{"locked memory", unix.RLIMIT_MEMLOCK, 0},
 		{"message queues", unix.RLIMIT_MSGQUEUE, 0},
 		{"pending signals", unix.RLIMIT_SIGPENDING, 256},
-	} {
+	}
+}
+
+// setLimits sets each rlimit on its own, soft and hard: one that can't be set is an error at start,
+// not a weaker session, and never keeps the others from being set.
+func setLimits(l initLimits) error {
+	for _, r := range l.list() {
 		// The kernel would take a value above the hard limit from root and refuse it from others;
 		// x/sys and not package syscall, which remembers and restores RLIMIT_NOFILE at exec.
 		lim := unix.Rlimit{Cur: r.value, Max: r.value}
@@ -122,9 +130,24 @@ func handled(abi int) unix.LandlockRulesetAttr {
 	return a
 }
 
-// restrictPaths applies Landlock to this thread. Programs to execute are granted one by one, so that
-// the only program that a session can become is its own interpreter.
-func restrictPaths(readOnly, write, execute []string) error {
+// pathRule grants access beneath paths.
+type pathRule struct {
+	access uint64
+	paths  []string
+}
+
+// rules are a session's. Programs to execute are granted one by one, so that the only program that a
+// session can become is its own interpreter.
+func (s initSpec) rules() []pathRule {
+	return []pathRule{
+		{landlockRead, s.ReadOnly},
+		{landlockWrite, s.Write},
+		{unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE, s.Execute},
+	}
+}
+
+// restrictPaths applies Landlock to this thread.
+func restrictPaths(rules []pathRule) error {
 	abi := landlockABI()
 	if abi < 1 {
 		return fmt.Errorf("the kernel has no Landlock")
@@ -135,14 +158,7 @@ func restrictPaths(readOnly, write, execute []string) error {
 		return fmt.Errorf("rule set: %w", e)
 	}
 	defer unix.Close(int(fd))
-	for _, rule := range []struct {
-		access uint64
-		paths  []string
-	}{
-		{landlockRead, readOnly},
-		{landlockWrite, write},
-		{unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE, execute},
-	} {
+	for _, rule := range rules {
 		for _, p := range rule.paths {
 			if err := allowPath(int(fd), p, rule.access&attr.Handled_access_fs); err != nil {
 				return fmt.Errorf("rule: %s: %w", p, err)

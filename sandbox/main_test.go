@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,13 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	cancel()
-	code := m.Run()
-	if shared != nil {
-		if err := shared.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
+	code := runEngines(m)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -42,6 +37,30 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// engine is the one that the tests run on.
+var engine = EngineZygote
+
+// runEngines runs all tests on each engine: what cells and callers can count on is the same. It is
+// the conformance suite of engines. Benchmarks choose their own.
+func runEngines(m *testing.M) int {
+	code := 0
+	for _, engine = range []Engine{EngineZygote, EngineFresh} {
+		fmt.Println("engine", engine)
+		code = max(code, m.Run())
+		if shared != nil {
+			if err := shared.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+			shared, sharedOnce = nil, sync.Once{}
+		}
+		if f := flag.Lookup("test.bench"); f != nil && f.Value.String() != "" {
+			break
+		}
+	}
+	return code
 }
 
 // supervisorEnv makes the test binary a supervisor with one busy session, for a test to kill.
@@ -71,7 +90,7 @@ var (
 
 func testConfig() Config {
 	cfg := Defaults()
-	cfg.Python = python
+	cfg.Python, cfg.Engine = python, engine
 	cfg.Limits.CellWall, cfg.Limits.CellCPU = 60*time.Second, 60*time.Second
 	return cfg
 }

@@ -57,8 +57,16 @@ func (s *spawner) close() {
 	<-s.done
 }
 
-// spawn starts the init of a session: this program again, with files as descriptors 1, 2 and 3.
-func (s *spawner) spawn(tier Tier, ids idMapping, out, control *os.File) (*process, error) {
+// ownNamespaces are those of a fresh session, sharedNamespaces those that a zygote and its sessions share.
+const (
+	sharedNamespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC |
+		syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
+	ownNamespaces = sharedNamespaces | syscall.CLONE_NEWPID
+)
+
+// spawn starts an init in new namespaces: this program again, with files as descriptors 1, 2 and 3.
+// With group its children are killed with it as its process group.
+func (s *spawner) spawn(namespaces uintptr, group bool, ids idMapping, out, control *os.File) (*process, error) {
 	devnull, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -66,9 +74,8 @@ func (s *spawner) spawn(tier Tier, ids idMapping, out, control *os.File) (*proce
 	defer devnull.Close()
 	pidfd := -1
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, Setsid: true}
-	if tier.namespaces() {
-		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
-			syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
+	if namespaces != 0 {
+		attr.Cloneflags = namespaces
 		attr.UidMappings, attr.GidMappings = ids.uids, ids.gids
 		attr.GidMappingsEnableSetgroups = ids.switches
 	}
@@ -89,7 +96,7 @@ func (s *spawner) spawn(tier Tier, ids idMapping, out, control *os.File) (*proce
 		_, _ = proc.Wait()
 		return nil, errors.New("the kernel gives no pidfd")
 	}
-	return watch(proc, pidfd, tier == TierNone)
+	return watch(proc, pidfd, group)
 }
 
 // watch reaps proc when it ends, without holding a thread for it.

@@ -42,6 +42,8 @@ type interpreter struct {
 	SysPath    []string          `json:"sys_path"`
 	Version    []int             `json:"version"`
 	Packages   map[string]string `json:"packages"`
+	// Helpers are where the zygote's helper may be.
+	Helpers []string `json:"-"`
 	// Runner is the runner's compiled code (marshal, base64): compiling it anew would be the
 	// larger part of a start.
 	Runner []byte `json:"runner"`
@@ -81,6 +83,9 @@ func inspect(ctx context.Context, python string) (interpreter, error) {
 		return interpreter{}, fmt.Errorf("python environment %s: CPython 3.11 or newer is required, found %s", python, i.version())
 	}
 	i.Executable = path
+	for _, prefix := range i.Prefixes {
+		i.Helpers = append(i.Helpers, filepath.Join(prefix, helperName))
+	}
 	return i, nil
 }
 

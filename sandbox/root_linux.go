@@ -21,6 +21,8 @@ type rootSpec struct {
 	ScratchBytes int64      `json:"scratch_bytes"`
 	// Owner is the uid and gid of the scratch directories.
 	Owner int `json:"owner"`
+	// Template: what sessions get of their own (scratch, data, /proc) they mount themselves.
+	Template bool `json:"template"`
 }
 
 // bindFile is one data file.
@@ -57,7 +59,11 @@ func buildRoot(spec rootSpec) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(string, rootSpec) error{makeScratch, tree.attach, makeFiles, mountProc} {
+	steps := []func(string, rootSpec) error{makeScratch, tree.attach, makeFiles, mountProc}
+	if spec.Template {
+		steps = []func(string, rootSpec) error{makeTemplate, tree.attach, makeFiles}
+	}
+	for _, step := range steps {
 		if err := step(base, spec); err != nil {
 			return err
 		}
@@ -100,6 +106,13 @@ func openSources(spec rootSpec) (sources, error) {
 	}
 	for _, d := range devices {
 		if err := add(d, d, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, false); err != nil {
+			out.close()
+			return nil, err
+		}
+	}
+	if spec.Template {
+		// The zygote maps the ids of its sessions through this one; each covers it with its own.
+		if err := add("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, false); err != nil {
 			out.close()
 			return nil, err
 		}
@@ -198,9 +211,8 @@ func makeScratch(base string, spec rootSpec) error {
 	if err := os.Mkdir(hold, 0o700); err != nil {
 		return err
 	}
-	opts := fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", spec.ScratchBytes, 16<<10)
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("tmpfs", hold, "tmpfs", flags, opts); err != nil {
+	if err := unix.Mount("tmpfs", hold, "tmpfs", flags, scratchOptions(spec.ScratchBytes)); err != nil {
 		return fmt.Errorf("mount scratch: %w", err)
 	}
 	for name, target := range map[string]string{"scratch": scratchDir, "tmp": tmpDir} {
@@ -216,6 +228,20 @@ func makeScratch(base string, spec rootSpec) error {
 		return err
 	}
 	return os.Remove(hold)
+}
+
+func scratchOptions(size int64) string {
+	return fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", size, 16<<10)
+}
+
+// makeTemplate makes the mount points of sessions, and a /tmp for what the zygote's imports write.
+func makeTemplate(base string, _ rootSpec) error {
+	for _, dir := range []string{scratchDir, tmpDir} {
+		if err := os.Mkdir(filepath.Join(base, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	return unix.Mount("tmpfs", filepath.Join(base, tmpDir), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=64m")
 }
 
 // makeFiles writes the few files of the root itself.

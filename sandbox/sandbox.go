@@ -20,7 +20,7 @@ var (
 	ErrSessionLost = errors.New("session is lost")
 )
 
-// Sandbox starts sessions as fresh Python processes. At most MaxSessions live at a time; further
+// Sandbox starts sessions. At most MaxSessions live at a time; further
 // starts wait in one line, in order of arrival. Safe for concurrent use.
 type Sandbox struct {
 	cfg    Config
@@ -28,10 +28,16 @@ type Sandbox struct {
 	tier   Tier
 	ranged bool
 	spawn  *spawner
+	// nest and plan fork sessions; nil where every session is a fresh interpreter.
+	nest *nest
+	plan *os.File
 	// slots hands out the slot numbers of sessions; an empty channel is the line.
 	slots chan int
 	// scratch is the host directory of the confined tier's working directories.
 	scratch string
+
+	// off names defences that tests leave out.
+	off map[string]bool
 
 	mu      sync.Mutex
 	closed  bool
@@ -45,8 +51,11 @@ var _ Provider = (*Sandbox)(nil)
 
 // Stats is a snapshot of a Sandbox.
 type Stats struct {
-	// Tier is what the self-test measured.
-	Tier Tier
+	// Tier is what the self-test measured, with Engine.
+	Tier   Tier
+	Engine Engine
+	// Fallback says why Engine is not the one that was asked for.
+	Fallback string
 	// Live sessions, and starts that wait for a free slot.
 	Live, Waiting int
 	// Started and Failed count starts so far.
@@ -93,16 +102,34 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 	}
 	var failures []error
 	for _, t := range tiers {
-		s.tier = t
-		if err := s.selfTest(ctx); err != nil {
+		st, err := s.settle(ctx, t)
+		if err != nil {
 			failures = append(failures, fmt.Errorf("tier %s: %w", t, err))
 			continue
 		}
-		s.stats = Stats{Tier: t}
+		s.stats = st
 		return s, nil
 	}
 	s.Close()
 	return nil, fmt.Errorf("sandbox: this host does not reach isolation tier %s: %w", cfg.MinTier, errors.Join(failures...))
+}
+
+// settle takes the first engine whose sessions pass the tier's self-test.
+func (s *Sandbox) settle(ctx context.Context, t Tier) (Stats, error) {
+	s.tier = t
+	st := Stats{Tier: t, Engine: EngineFresh}
+	if s.cfg.Engine == EngineZygote {
+		err := s.hatch(ctx)
+		if err == nil {
+			if err = s.selfTest(ctx); err == nil {
+				st.Engine = EngineZygote
+				return st, nil
+			}
+			s.unhatch()
+		}
+		st.Fallback = err.Error()
+	}
+	return st, s.selfTest(ctx)
 }
 
 // candidates are the tiers worth trying, best first.
@@ -233,6 +260,7 @@ func (s *Sandbox) Close() error {
 	for _, sess := range live {
 		errs = append(errs, sess.Close())
 	}
+	s.unhatch()
 	s.spawn.close()
 	if s.scratch != "" {
 		errs = append(errs, os.RemoveAll(s.scratch))

@@ -64,6 +64,7 @@ func (s *Sandbox) selfTest(ctx context.Context) error {
 		return err
 	}
 	defer sess.Close()
+	// Its report is longer than what some configurations show of a cell.
 	sess.limits.OutputBytes = max(sess.limits.OutputBytes, 64<<10)
 	res, err := sess.Run(ctx, s.selfTestCell(secret), silent{})
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Sandbox) selfTestCell(secret string) string {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	limits := map[string]int64{"NOFILE": int64(l.OpenFiles), "FSIZE": l.FileBytes, "AS": l.MemoryBytes, "CORE": 0}
+	limits := map[string]int64{"NOFILE": int64(l.OpenFiles), "FSIZE": l.FileBytes, "AS": s.addressSpace(), "CORE": 0}
 	if s.tier.namespaces() {
 		limits["NPROC"] = int64(l.Processes)
 	}

@@ -20,8 +20,8 @@ func forked(t *testing.T) {
 	}
 }
 
-// small is a sandbox with a zygote of its own that imports next to nothing.
-func small(t *testing.T, change func(*Config)) *Sandbox {
+// zygoteBox is a sandbox with a zygote of its own that imports next to nothing.
+func zygoteBox(t *testing.T, change func(*Config)) *Sandbox {
 	t.Helper()
 	s := own(t, func(c *Config) {
 		c.Preload = []string{"json", "no_" + t.Name()} // a name of its own: no other test shares the zygote
@@ -54,7 +54,7 @@ func TestWithoutItsHelperAZygoteIsReplacedByFreshSessionsAndThatIsSaid(t *testin
 func TestAZygoteThatDiesIsReplacedAndItsSessionsGoOn(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	s := small(t, func(*Config) {})
+	s := zygoteBox(t, func(*Config) {})
 	before := start(t, s, nil)
 	run(t, before, "x = 41")
 	z := s.nest.current
@@ -69,7 +69,7 @@ func TestAZygoteThatDiesIsReplacedAndItsSessionsGoOn(t *testing.T) {
 func TestAZygoteThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	s := small(t, func(*Config) {})
+	s := zygoteBox(t, func(*Config) {})
 	s.nest.patience = 2 * time.Second
 	require.NoError(t, syscall.Kill(s.nest.current.proc.pid, syscall.SIGSTOP))
 	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
@@ -79,7 +79,7 @@ func TestAZygoteThatHangsIsReplaced(t *testing.T) {
 func TestAWornZygoteIsReplacedWhileItStillServes(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	s := small(t, func(*Config) {})
+	s := zygoteBox(t, func(*Config) {})
 	s.nest.recycle = 3
 	worn := s.nest.current
 	for range 3 {
@@ -105,7 +105,7 @@ func TestAZygoteWithASecondThreadIsRefused(t *testing.T) {
 func TestAStartDoesNotWaitForAZygoteLongerThanItsContext(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	s := small(t, func(*Config) {})
+	s := zygoteBox(t, func(*Config) {})
 	require.NoError(t, s.nest.take(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -118,7 +118,7 @@ func TestAStartDoesNotWaitForAZygoteLongerThanItsContext(t *testing.T) {
 func TestSandboxesOfOneEnvironmentShareAZygote(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	a, b := small(t, func(*Config) {}), small(t, func(c *Config) { c.Limits.OpenFiles = 99 })
+	a, b := zygoteBox(t, func(*Config) {}), zygoteBox(t, func(c *Config) { c.Limits.OpenFiles = 99 })
 	require.Same(t, a.nest, b.nest)
 	limit := "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]"
 	require.Equal(t, "256\n", run(t, start(t, a, nil), limit).Output)

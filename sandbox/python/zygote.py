@@ -5,6 +5,7 @@ byte of its heap changes: it waits in C. What returns from the wait is a session
 """
 import ctypes
 import gc
+import io
 import json
 import linecache
 import mmap
@@ -24,40 +25,39 @@ def _runner():
     return types.SimpleNamespace(**space)
 
 
-class _Nowhere:
-    """A channel to nobody, for rehearsals."""
-
-    nonce = ""
-
-    def __init__(self):
-        self.lock = threading.RLock()
-
-    def say(self, **body):
-        json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii")
+class _Over(BaseException):
+    """The rehearsal is over."""
 
 
-class Rehearsal:
-    """Runs cells as a session does, and leaves nothing behind but warm code and written pages."""
+def rehearse(runner, start, cells):
+    """Runs a whole session up to its last cell's result, with frames to and from nobody."""
+    requests = iter([start] + [{"nonce": "", "cell": i, "code": code} for i, code in enumerate(cells, 1)])
 
-    def __init__(self, runner, cells):
-        self.runner, self.cells = runner, cells
+    def read(patient=False):
+        for request in requests:
+            return request
+        raise _Over
 
-    def run(self):
-        kept = sys.stdout, sys.stderr, sys.modules["__main__"]
-        session = self.runner.Session({"nonce": "", "frame_bytes": 1 << 20, "head_bytes": 1 << 14, "files": [], "data_dirs": []})
-        session.channel = _Nowhere()
-        session.out._out = lambda data: None
-        sys.stdout, sys.stderr = self.runner.output.make_streams(session.out)
-        try:
-            for i, code in enumerate(self.cells, 1):
-                session.begin({"nonce": "", "cell": i})
-                result = session.run(code)
-                if result["status"] != "ok":
-                    raise RuntimeError(f"rehearsal: cell {i}: {result['traceback'] or result['status']}")
-                session.end(result)
-                linecache.cache.pop(session.filename, None)
-        finally:
-            sys.stdout, sys.stderr, sys.modules["__main__"] = kept
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    runner.channel.CONTROL, runner.channel.read = nowhere, read
+    try:
+        runner.main()
+    except _Over:
+        pass
+
+
+def exercise(cells):
+    """Runs cells for what they import and cache, without a session."""
+    kept = sys.stdout
+    sys.stdout = io.StringIO()
+    space = {"__name__": "exercise"}
+    try:
+        for code in cells:
+            exec(compile(code, "<exercise>", "exec", dont_inherit=True), space)
+    finally:
+        sys.stdout = kept
+    space.clear()
 
 
 def preload(names):
@@ -71,14 +71,31 @@ def preload(names):
     return missing
 
 
-def train(helper, rehearsal):
+def close_files():
+    """Sessions have no descriptor but 0 to 3: an object that holds another would read from a stranger."""
+    fonts = sys.modules.get("matplotlib.font_manager")
+    if hasattr(fonts, "_get_font"):
+        fonts._get_font.cache_clear()
+    gc.collect()
+    left = []
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        try:
+            if fd > 3:
+                left.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:
+            pass  # the listing's own
+    if left:
+        raise RuntimeError(f"the imports left files open: {', '.join(left)[:500]}")
+
+
+def train(helper, runner, config):
     """The ranges of pages that a session writes before its first result, measured in a child."""
     shared = mmap.mmap(-1, 8 + RANGES * 16)
     numbers = (ctypes.c_uint64 * (1 + 2 * RANGES)).from_buffer(shared)
     pid = helper.vg_fork()
     if pid == 0:
         try:
-            rehearsal.run()
+            rehearse(runner, config["start"], config["rehearse"])
             at = ctypes.cast(ctypes.addressof(numbers) + 8, ctypes.POINTER(ctypes.c_uint64))
             numbers[0] = helper.vg_private_pages(at, RANGES)
         finally:
@@ -97,27 +114,30 @@ def prepare(config):
     sys.path[:] = config["sys_path"]
     sys.argv = ["-c"]
     runner = _runner()
-    rehearsal = Rehearsal(runner, config["rehearse"])
+    environment = set(os.environ)
     # A warning that was given here would not be given again where the model causes it.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         missing = preload(config["preload"])
         if not missing:
-            Rehearsal(runner, config["warm"]).run()
-        rehearsal.run()
+            exercise(config["warm"])
+        exercise(config["rehearse"])
+    close_files()
+    for name in set(os.environ) - environment:  # set by what was imported
+        del os.environ[name]
     helper = ctypes.PyDLL(config["helper"])  # PyDLL: the interpreter's lock is held across the fork
     helper.vg_private_pages.restype = helper.vg_collapse.restype = ctypes.c_size_t
     linecache.clearcache()
     gc.collect()
     gc.freeze()
     huge = helper.vg_collapse() if config["collapse"] else 0
-    ranges, count = train(helper, rehearsal) if config["prefault"] else (None, 0)
+    ranges, count = train(helper, runner, config) if config["prefault"] else (None, 0)
     if count:
         helper.vg_prefault(ranges, ctypes.c_size_t(count))
     threads = helper.vg_threads()
     if threads != 1:
         raise RuntimeError(f"{threads} threads after the imports; a fork would copy one of them only")
-    return runner, rehearsal, helper, ranges, {
+    return runner, helper, ranges, {
         "version": sys.version.split()[0], "missing": missing, "huge_pages": huge,
         "pages": sum(ranges[1:2 * count:2]) // 4096 if count else 0}
 
@@ -130,7 +150,7 @@ def _say(body):
 def main():
     config = json.loads(read(int.from_bytes(read(4), "big")))
     try:
-        runner, rehearsal, helper, _ranges, about = prepare(config)
+        runner, helper, _ranges, about = prepare(config)
     except BaseException as exc:
         _say({"failed": {"error": f"{type(exc).__name__}: {str(exc)[:2000]}"}})
         os._exit(1)
@@ -139,7 +159,7 @@ def main():
     # From here on this is a session.
     threading.main_thread()._set_native_id()
     if flags & EXERCISE:
-        rehearsal.run()
+        exercise(config["rehearse"])
         _say({"ready": {"version": about["version"]}})
     helper.vg_claim()
     runner.main()
