@@ -49,7 +49,7 @@ func TestMistakesGetOneClearLineAndExitCode2(t *testing.T) {
 			[]string{"l.jsonl:1", "99999"},
 		},
 		"an unknown flag":   {[]string{"--promptz", "x"}, []string{"--promptz"}},
-		"an unknown format": {[]string{"--prompts", write(t, "p.jsonl", good), "--format", "csv"}, []string{"format", "csv"}},
+		"an unknown format": {[]string{"--prompts", write(t, "p.jsonl", good), "--format", "xlsx"}, []string{"format", "xlsx"}},
 		"an unknown preset": {[]string{"--prompts", write(t, "p.jsonl", good), "--data-dir", tables, "--reward", "best"}, []string{"best", "default"}},
 		"a prompt without an answer": {
 			[]string{"--prompts", write(t, "p.jsonl", `{"id":"p","question":"Q","files":[],"data_source":"x"}`+"\n")},
