@@ -356,9 +356,10 @@ func TestRolloutConfigNamesEveryWrongKey(t *testing.T) {
 	good.MaxPromptTokens, good.MaxResponseTokens = 1, 1
 	require.NoError(t, good.Validate())
 	bad := good
+	bad.Context, bad.MaxStaleness = "shrink", -2
 	bad.MaxTurns, bad.Stop, bad.TrajectoryTimeout, bad.Sampling.TopP = 0, "never", 0, 2
 	err := bad.Validate()
-	for _, key := range []string{"rollout.max_turns", "rollout.stop", "rollout.trajectory_timeout", "rollout.sampling"} {
+	for _, key := range []string{"rollout.max_turns", "rollout.stop", "rollout.context", "rollout.max_staleness", "rollout.trajectory_timeout", "rollout.sampling"} {
 		require.ErrorContains(t, err, key)
 	}
 }

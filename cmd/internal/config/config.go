@@ -11,6 +11,7 @@ import (
 	"github.com/verigraph/verigraph/internal/strictyaml"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy"
+	"github.com/verigraph/verigraph/policy/pool"
 	"github.com/verigraph/verigraph/reward/openai"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/sandbox"
@@ -48,6 +49,8 @@ type Policy struct {
 	policy.Config `yaml:",inline"`
 	// Tokenizer is a directory or file with the model's tokenizer.json.
 	Tokenizer string `yaml:"tokenizer"`
+	// Endpoints are more servers of the same policy, and how many calls each may hold.
+	Endpoints pool.Config `yaml:"endpoints"`
 }
 
 // Worker bounds what one rollout worker runs at once.
@@ -102,7 +105,7 @@ func Defaults() Config {
 	return Config{
 		Run:     "local",
 		NATS:    NATS{Config: jetstream.Defaults()},
-		Policy:  Policy{Config: policy.Defaults()},
+		Policy:  Policy{Config: policy.Defaults(), Endpoints: pool.Defaults()},
 		Rollout: rollout.Defaults(), Sandbox: sandbox.Defaults(),
 		Worker:  Worker{Groups: 2},
 		Reward:  Reward{Preset: "default", Judge: JudgeRules, OpenAI: openai.Defaults(), Groups: 4},
@@ -134,7 +137,7 @@ func (c *Config) Resolve() {
 
 // ValidateWorker checks the sections of a rollout worker.
 func (c Config) ValidateWorker() error {
-	errs := []error{c.common(), c.Policy.Config.Validate(), c.Rollout.Validate(), c.Sandbox.Validate()}
+	errs := []error{c.common(), c.Policy.Config.Validate(), c.Policy.Endpoints.Validate(), c.Rollout.Validate(), c.Sandbox.Validate()}
 	if c.Policy.Tokenizer == "" {
 		errs = append(errs, errors.New("policy.tokenizer: a directory or file with the model's tokenizer.json is needed"))
 	}

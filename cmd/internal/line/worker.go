@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,6 +15,7 @@ import (
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/chat"
+	"github.com/verigraph/verigraph/policy/pool"
 	"github.com/verigraph/verigraph/policy/tokenizer"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/rollout/replay"
@@ -25,11 +25,11 @@ import (
 
 // Worker is a rollout worker with all that it owns.
 type Worker struct {
-	worker  *rollout.Worker
-	client  *policy.Client
-	version atomic.Int64
-	// versioned: the server has /weight_info.
-	versioned bool
+	worker    *rollout.Worker
+	endpoints *pool.Pool
+	// callLimit is how long a policy call may be open before it is ended as lost.
+	callLimit time.Duration
+	log       *zap.Logger
 	closers   []func() error
 	Tier      sandbox.Tier
 	Identity  rollout.Identity
@@ -38,7 +38,7 @@ type Worker struct {
 // NewWorker checks the environment (Python packages, isolation, policy endpoint, tokenizer) and
 // builds a worker that takes groups of cfg.Run. Close it.
 func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs *blob.Store, log *zap.Logger) (_ *Worker, err error) {
-	w := &Worker{}
+	w := &Worker{log: log}
 	defer func() {
 		if err != nil {
 			_ = w.Close()
@@ -65,7 +65,7 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	}
 	w.worker = &rollout.Worker{
 		Source: source, Files: cachedFiles{store: blobs, dir: dir},
-		Runner: &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log},
+		Runner: &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)},
 		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}
 	return w, nil
@@ -84,18 +84,25 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if err != nil {
 		return nil, err
 	}
-	if w.client, err = policy.NewClient(cfg.Policy.Config); err != nil {
+	if w.endpoints, err = pool.New(cfg.Policy.Endpoints, cfg.Policy.Config, w.log); err != nil {
 		return nil, err
 	}
-	w.closers = append(w.closers, func() error { w.client.Close(); return nil })
-	model, err := w.client.Probe(ctx)
+	w.closers = append(w.closers, func() error { w.endpoints.Close(); return nil })
+	if cfg.Policy.Endpoints.DNS {
+		w.endpoints.Resolve(ctx)
+	}
+	model, err := w.endpoints.Client().Probe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Rollout.MaxContext == 0 {
 		cfg.Rollout.MaxContext = model.MaxModelLen
 	}
-	w.versioned = w.readVersion(ctx)
+	w.endpoints.CheckNow(ctx)
+	w.callLimit = cfg.Policy.CallTimeout + time.Minute
+	for _, warning := range policy.SamplingWarnings(cfg.Rollout.Sampling) {
+		w.log.Warn("sampling differs from the trained policy", zap.String("why", warning))
+	}
 	if err := sandbox.CheckPython(ctx, cfg.Sandbox.Python); err != nil {
 		return nil, err
 	}
@@ -114,8 +121,8 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 		Model: cfg.Policy.Model, TokenizerSHA256: tok.SHA256(), ChatTemplateSHA256: ml.SHA256(), PadTokenID: ml.Pad(),
 	}
 	runner := &rollout.Runner{
-		Config: cfg.Rollout, Policy: w.client, Tokenizer: tok, Chat: ml, Sandbox: box,
-		Analyzer: analyzer, Templates: templates, Version: w.version.Load,
+		Config: cfg.Rollout, Policy: w.endpoints, Tokenizer: tok, Chat: ml, Sandbox: box,
+		Analyzer: analyzer, Templates: templates, Version: w.endpoints.Version,
 	}
 	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
 		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true}
@@ -123,38 +130,41 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	return runner, nil
 }
 
-// versionPoll is how often the server's weight version is asked for.
-const versionPoll = time.Second
-
-// readVersion reports whether the server states versions at all.
-func (w *Worker) readVersion(ctx context.Context) bool {
-	v, err := w.client.WeightVersion(ctx)
-	if err == nil && v >= 0 {
-		w.version.Store(v)
+// staleness is the bound that cancels groups, nil for none.
+func staleness(cfg rollout.Config) func() int64 {
+	if cfg.MaxStaleness < 0 {
+		return nil
 	}
-	return err != nil || v >= 0
+	return func() int64 { return cfg.MaxStaleness }
 }
+
+// lostCallCheck is how often open policy calls are looked through.
+const lostCallCheck = 10 * time.Second
 
 // Run works until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if !w.versioned {
-			return nil
-		}
-		tick := time.NewTicker(versionPoll)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-				w.readVersion(ctx)
-			}
-		}
-	})
+	g.Go(func() error { return w.endpoints.Run(ctx) })
+	g.Go(func() error { return w.endLostCalls(ctx) })
 	g.Go(func() error { return w.worker.Run(ctx) })
 	return g.Wait()
+}
+
+// endLostCalls names and ends the policy calls that are open for longer than any may be.
+func (w *Worker) endLostCalls(ctx context.Context) error {
+	tick := time.NewTicker(lostCallCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			for _, c := range w.endpoints.Open().EndOver(w.callLimit, now) {
+				w.log.Error("policy call was lost", zap.String("request_id", c.RequestID), zap.String("endpoint", c.Endpoint),
+					zap.String("kind", c.Kind), zap.Time("since", c.Start))
+			}
+		}
+	}
 }
 
 // Close frees sessions, the analyser and connections. It is idempotent.
