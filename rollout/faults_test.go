@@ -25,10 +25,15 @@ const twoTurns = `{"prompt_id":"p","turns":["<think>\nload it\n</think>\n<code_i
 
 func scriptedServer(t *testing.T, version int64) *scripted.Server {
 	t.Helper()
+	return serverOf(t, version, false)
+}
+
+func serverOf(t *testing.T, version int64, sglang bool) *scripted.Server {
+	t.Helper()
 	script, err := scripted.ReadScript(strings.NewReader(twoTurns), "test")
 	require.NoError(t, err)
 	cfg := scripted.Defaults()
-	cfg.Version = version
+	cfg.Version, cfg.SGLang = version, sglang
 	s, err := scripted.New(script, cfg)
 	require.NoError(t, err)
 	return s
@@ -83,7 +88,10 @@ func requireTrueLogProbs(t *testing.T, tr trajectory.Trajectory) {
 			}
 			for i := sp.Start; i < sp.End; i++ {
 				at := len(s.PromptIDs) + i
-				require.Equal(t, scripted.LogProb(whole[:at], whole[at], sp.PolicyVersion), s.LogProbs[i])
+				either := []float32{ // a mixed span was sampled under one or the other
+					scripted.LogProb(whole[:at], whole[at], sp.PolicyVersion), scripted.LogProb(whole[:at], whole[at], sp.PolicyVersionEnd),
+				}
+				require.Contains(t, either, s.LogProbs[i])
 			}
 		}
 	}
@@ -152,6 +160,45 @@ func sampledSpans(tr trajectory.Trajectory) (out []trajectory.Span) {
 		}
 	}
 	return out
+}
+
+func TestAGroupIsTheSameOnSGLangsWire(t *testing.T) {
+	t.Parallel()
+	var once sync.Once
+	inner := serverOf(t, 4, true)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Request-Id") == "r/p-0/1.0.1" {
+			once.Do(func() { inner.SetVersion(5) })
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	r, p := wired(t, []string{server.URL}, nil)
+	for _, tr := range runGroup(t, r, 3) {
+		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
+		require.Zero(t, tr.Attempt)
+		require.NotEmpty(t, sampledSpans(tr))
+	}
+	require.Equal(t, int64(5), p.Version())
+}
+
+func TestSGLangsContextLimitIsThePolicysOwnEnd(t *testing.T) {
+	t.Parallel()
+	script, err := scripted.ReadScript(strings.NewReader(twoTurns), "test")
+	require.NoError(t, err)
+	cfg := scripted.Defaults()
+	cfg.SGLang = true
+	r := newRig(t)
+	cfg.MaxModelLen = promptLen(r) + 40
+	s, err := scripted.New(script, cfg)
+	require.NoError(t, err)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	r, _ = wired(t, []string{server.URL}, nil)
+	r.runner.Config.MaxTurnTokens = 39
+	tr := runGroup(t, r, 1)[0]
+	require.Equal(t, trajectory.ContextFull, tr.Termination, tr.Error)
+	require.Len(t, tr.Segments, 1, "what was sampled before is a row")
 }
 
 func TestAFaultThatStaysEndsAsOursWithItsCause(t *testing.T) {

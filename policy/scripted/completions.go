@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +38,8 @@ type completionResponse struct {
 	Model   string   `json:"model"`
 	Choices []choice `json:"choices"`
 	Usage   usage    `json:"usage"`
+	// Metadata is SGLang's: the version when the answer was made.
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 type choice struct {
@@ -44,7 +47,8 @@ type choice struct {
 	Text           string    `json:"text"`
 	Logprobs       *logprobs `json:"logprobs"`
 	FinishReason   string    `json:"finish_reason"`
-	StopReason     any       `json:"stop_reason"`
+	StopReason     any       `json:"stop_reason,omitempty"`
+	MatchedStop    any       `json:"matched_stop,omitempty"` // SGLang's name of it
 	TokenIDs       []int32   `json:"token_ids"`
 	PromptTokenIDs []int32   `json:"prompt_token_ids"`
 }
@@ -67,12 +71,15 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 	defer s.stats.running.Add(-1)
 	resp, info, err := s.complete(r)
 	if err != nil {
-		writeError(w, err)
+		s.writeError(w, err)
 		return
 	}
 	if s.cfg.Latency != nil && !waitFor(r, s.cfg.Latency(info)) {
 		// The client is gone, or the server is stopping: an empty 200 would look like a broken answer.
 		panic(http.ErrAbortHandler)
+	}
+	if s.cfg.SGLang {
+		resp.Metadata = map[string]string{"weight_version": strconv.FormatInt(s.version.Load(), 10)}
 	}
 	s.stats.finished(resp.Choices[0].FinishReason)
 	writeJSON(w, http.StatusOK, resp)
@@ -101,7 +108,7 @@ func (s *Server) complete(r *http.Request) (*completionResponse, CallInfo, error
 	}
 	requestID := r.Header.Get("X-Request-Id")
 	info := CallInfo{PromptTokens: len(prompt)}
-	var rest []int32
+	rest := s.cfg.Tokenizer.Encode(probeWords)
 	if requestID != policy.ProbeRequestID {
 		turn, err := s.find(requestID, &info)
 		if err != nil {
@@ -120,6 +127,9 @@ func (s *Server) complete(r *http.Request) (*completionResponse, CallInfo, error
 		Usage:   usage{len(prompt), len(g.ids), len(prompt) + len(g.ids)},
 	}, info, nil
 }
+
+// probeWords are what a probe samples, who has no turn of a script.
+const probeWords = "plain words to stop at"
 
 // find gives the ids of the turn that a request id names; a script that has run out of turns
 // samples the end of the turn at once.
@@ -145,6 +155,9 @@ func (s *Server) find(requestID string, info *CallInfo) ([]int32, error) {
 
 func (s *Server) choice(req completionRequest, prompt []int32, g generation) choice {
 	ch := choice{Text: g.text, FinishReason: g.finish, StopReason: g.reason}
+	if s.cfg.SGLang {
+		ch.StopReason, ch.MatchedStop = nil, g.reason
+	}
 	if req.ReturnTokenIDs {
 		ch.TokenIDs, ch.PromptTokenIDs = g.ids, prompt
 	}
@@ -157,7 +170,7 @@ func (s *Server) choice(req completionRequest, prompt []int32, g generation) cho
 		name := string(s.cfg.Tokenizer.TokenBytes(id))
 		lp.TextOffset = append(lp.TextOffset, offset)
 		offset += len(name)
-		if req.ReturnTokensAsTokenIDs {
+		if req.ReturnTokensAsTokenIDs && !s.cfg.SGLang {
 			name = fmt.Sprintf("token_id:%d", id)
 		}
 		lp.Tokens = append(lp.Tokens, name)

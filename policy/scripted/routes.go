@@ -16,7 +16,11 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /tokenize", s.tokenize)
 	s.mux.HandleFunc("POST /detokenize", s.detokenize)
 	s.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
-	s.mux.HandleFunc("GET /weight_info", s.weightInfo)
+	version := "GET /weight_info"
+	if s.cfg.SGLang {
+		version = "GET /model_info"
+	}
+	s.mux.HandleFunc(version, s.weightInfo)
 	s.mux.HandleFunc("GET /metrics", s.metrics)
 }
 
@@ -35,7 +39,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 		err = badRequest("prompt", "prompt is required.")
 	}
 	if err != nil {
-		writeError(w, err)
+		s.writeError(w, err)
 		return
 	}
 	// As in vLLM, control-token text in the prompt becomes control tokens here.
@@ -51,7 +55,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
 		Tokens []int32 `json:"tokens"`
 	}
 	if err := readJSON(r, &req); err != nil {
-		writeError(w, err)
+		s.writeError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"prompt": string(s.cfg.Tokenizer.Decode(req.Tokens))})
@@ -77,6 +81,11 @@ func (s *stats) finished(reason string) {
 
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	if s.cfg.SGLang {
+		_, _ = fmt.Fprintf(w, "sglang:num_running_reqs{model_name=%q} %d\nsglang:num_queue_reqs{model_name=%q} 0\nsglang:token_usage{model_name=%q} 0\n",
+			s.cfg.Model, s.stats.running.Load(), s.cfg.Model, s.cfg.Model)
+		return
+	}
 	label := fmt.Sprintf("engine=\"0\",model_name=%q", s.cfg.Model)
 	for _, m := range []struct {
 		name, kind, labels string
@@ -85,6 +94,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		{"vllm:num_requests_running", "gauge", label, s.stats.running.Load()},
 		{"vllm:num_requests_waiting", "gauge", label, 0},
 		{"vllm:kv_cache_usage_perc", "gauge", label, 0},
+		{"vllm:num_preemptions_total", "counter", label, 0},
 		{"vllm:request_success_total", "counter", label + ",finished_reason=\"stop\"", s.stats.stop.Load()},
 		{"vllm:request_success_total", "", label + ",finished_reason=\"length\"", s.stats.length.Load()},
 	} {
@@ -111,16 +121,20 @@ func notFound(param, format string, args ...any) error {
 	return &wireError{http.StatusNotFound, "NotFoundError", param, fmt.Sprintf(format, args...)}
 }
 
-func writeError(w http.ResponseWriter, err error) {
+func (s *Server) writeError(w http.ResponseWriter, err error) {
 	e := &wireError{http.StatusInternalServerError, "InternalServerError", "", err.Error()}
 	errors.As(err, &e)
 	var param any
 	if e.param != "" {
 		param = e.param
 	}
-	writeJSON(w, e.status, map[string]any{"error": map[string]any{
-		"message": e.message, "type": e.kind, "param": param, "code": e.status,
-	}})
+	object := map[string]any{"message": e.message, "type": e.kind, "param": param, "code": e.status}
+	if s.cfg.SGLang {
+		object["object"] = "error"
+		writeJSON(w, e.status, object)
+		return
+	}
+	writeJSON(w, e.status, map[string]any{"error": object})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

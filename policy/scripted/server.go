@@ -44,6 +44,9 @@ type Config struct {
 	MaxModelLen int
 	// Tokenizer replaces the embedded one.
 	Tokenizer *tokenizer.Tokenizer
+	// SGLang makes the server speak as SGLang does where that differs from vLLM: matched_stop,
+	// metadata.weight_version, flat errors, no token_id:N strings, /model_info and its own metrics.
+	SGLang bool
 	// Latency says how long a completion takes; nil is no time. Called from many goroutines.
 	Latency func(CallInfo) time.Duration
 }
