@@ -1,0 +1,126 @@
+"""Client of RewardService, and a reward function in verl's form.
+
+verl's configuration:
+
+    custom_reward_function.path: .../verigraph/reward_client.py
+    custom_reward_function.name: compute_score
+
+The server's address and token come from VERIGRAPH_REWARD and VERIGRAPH_REWARD_TOKEN.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import grpc
+
+from verigraph.v1 import reward_service_pb2 as pb
+from verigraph.v1 import reward_service_pb2_grpc as rpc
+from verigraph.v1 import rollout_service_pb2 as rollout_pb
+
+MAX_MESSAGE = 64 << 20
+
+
+class Unscored(Exception):
+    """A judge gave no verdict on a rollout. It has no reward: leave it out of the group's statistics and the loss."""
+
+
+class RewardClient:
+    """Scores rollouts. Safe for use from many threads; close it."""
+
+    def __init__(self, address: str, token: str | None = None, timeout: float = 600.0):
+        self.timeout = timeout
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        options = [("grpc.max_send_message_length", MAX_MESSAGE), ("grpc.max_receive_message_length", MAX_MESSAGE)]
+        self._channel = grpc.insecure_channel(address, options=options)
+        self._stub = rpc.RewardServiceStub(self._channel)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> RewardClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def score(self, prompt: rollout_pb.Prompt, rollout: pb.Rollout) -> pb.RolloutScore:
+        """One rollout's score; status says whether there is one."""
+        request = pb.ScoreRequest(prompt=prompt, rollout=rollout)
+        return self._stub.Score(request, timeout=self.timeout, metadata=self._metadata).score
+
+    def score_group(self, prompt: rollout_pb.Prompt, rollouts: Sequence[pb.Rollout]) -> list[pb.RolloutScore]:
+        """The scores of one prompt's rollouts, in their order."""
+        request = pb.ScoreGroupRequest(prompt=prompt, rollouts=rollouts)
+        return list(self._stub.ScoreGroup(request, timeout=self.timeout, metadata=self._metadata).scores)
+
+
+def make_prompt(data_source: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None) -> rollout_pb.Prompt:
+    """ground_truth: {name: value}, [[name, value], ...], or a text. extra_info: id, question, meta."""
+    extra = dict(extra_info or {})
+    prompt = rollout_pb.Prompt(
+        id=str(extra.get("id", extra.get("index", "prompt"))),
+        question=str(extra.get("question", "")),
+        data_source=data_source,
+    )
+    if extra.get("meta"):
+        prompt.meta_json = json.dumps(extra["meta"]).encode()
+    pairs = ground_truth.items() if isinstance(ground_truth, Mapping) else ground_truth
+    if isinstance(ground_truth, str):
+        prompt.answer_text = ground_truth
+    else:
+        for name, value in pairs:
+            prompt.answers.add(name=str(name), value=str(value))
+    return prompt
+
+
+def make_rollout(solution: str, extra_info: Mapping[str, Any] | None = None) -> pb.Rollout:
+    """A stored trajectory in extra_info["trajectory_json"] is scored with its evidence; else the answer alone."""
+    stored = (extra_info or {}).get("trajectory_json")
+    if stored:
+        return pb.Rollout(trajectory_json=stored.encode() if isinstance(stored, str) else bytes(stored))
+    return pb.Rollout(answer=solution, response_tokens=int((extra_info or {}).get("response_tokens", 0)))
+
+
+_client: RewardClient | None = None
+_lock = threading.Lock()
+
+
+def _shared() -> RewardClient:
+    global _client
+    with _lock:
+        if _client is None:
+            _client = RewardClient(os.environ["VERIGRAPH_REWARD"], os.environ.get("VERIGRAPH_REWARD_TOKEN"))
+        return _client
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    client: RewardClient | None = None,
+) -> dict[str, Any]:
+    """verl's reward function: {"score": ..., "acc": ..., and the terms}.
+
+    Raises Unscored where there is no reward, since any number here would enter the group's baseline.
+    """
+    score = (client or _shared()).score(
+        make_prompt(data_source, ground_truth, extra_info), make_rollout(solution_str, extra_info)
+    )
+    if score.status != "ok":
+        raise Unscored(f"{score.status}: {score.reason}")
+    return {
+        "score": score.reward,
+        "acc": score.acc,
+        "seq_reward": score.seq_reward,
+        "r_process": score.process,
+        "r_infer": score.infer,
+        "r_outcome": score.outcome,
+        "r_penalty": score.penalty,
+        "method": score.method,
+    }
