@@ -140,6 +140,10 @@ func (p *Pool) confirm(ctx context.Context, m *member, start, answered int64) po
 			v = start + 1
 		}
 		end = v
+	} else {
+		p.mu.Lock()
+		m.version = max(m.version, answered)
+		p.mu.Unlock()
 	}
 	return policy.Versions{Known: true, Start: min(start, end), End: end}
 }
