@@ -1,0 +1,104 @@
+"""Request mode: the trainer hands over the prompts of a step and gets each group's rows as it finishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from verigraph.errors import VerigraphError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from verigraph.batch import Batch
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One data file of a prompt. sha256: lower-case hex digest; size: bytes."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class RequestedPrompt:
+    """One group that the trainer wants.
+
+    uid: the trainer's key of the group, without an underscore; asking again for a uid replaces the earlier
+        attempt
+    rollouts: size of the group
+    greedy: sample with temperature 0 (validation, ReMax baselines)
+    answers: named sub-answers; answer_text: free text for a judge. They go to the reward side only.
+    """
+
+    uid: str
+    prompt_id: str
+    question: str
+    rollouts: int
+    data_source: str = ""
+    files: tuple[DataFile, ...] = ()
+    meta_json: str = ""
+    answers: tuple[tuple[str, str], ...] = ()
+    answer_text: str = ""
+    greedy: bool = False
+    validate: bool = False
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """How one requested group ended.
+
+    batch: its rows, session by session; None when too few of its rollouts got a reward
+    reason: why there is no batch, or why rollouts are missing
+    """
+
+    uid: str
+    batch: Batch | None
+    reason: str = ""
+
+
+class RolloutService(Protocol):
+    """What the adapters need of the service. Calls may come from several threads.
+
+    Policy versions never decrease within an incarnation; a restarted trainer starts a new one.
+    """
+
+    def set_policy(
+        self, version: int, endpoints: Sequence[str], *, incarnation: str = "", paused: bool = False
+    ) -> None:
+        """Tells the workers which weights the endpoints (HOST:PORT or URLs) serve from now on."""
+
+    def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
+        """Yields every requested group once, in the order in which they end."""
+
+    def close(self) -> None:
+        """Ends all calls."""
+
+
+class RolloutsFailed(VerigraphError):
+    """Nothing that was requested could be delivered. `reasons` goes from uid to the service's reason."""
+
+    def __init__(self, reasons: dict[str, str]):
+        first = next(iter(reasons.items()), ("", "no group was requested"))
+        super().__init__(f"none of {len(reasons)} groups was delivered; first: {first[0]}: {first[1]}")
+        self.reasons = reasons
+
+
+@dataclass
+class Policy:
+    """Calls set_policy whenever version or endpoints change, and only then."""
+
+    service: RolloutService
+    incarnation: str = ""
+    _current: tuple[int, tuple[str, ...]] | None = field(default=None, init=False)
+
+    def update(self, version: int, endpoints: Sequence[str]) -> Self:
+        """States which weights are served now."""
+        wanted = (version, tuple(endpoints))
+        if wanted != self._current:
+            self.service.set_policy(version, list(endpoints), incarnation=self.incarnation)
+            self._current = wanted
+        return self

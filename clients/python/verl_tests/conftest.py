@@ -1,0 +1,92 @@
+"""The adapters inside an installed verl, on the CPU: its real configuration, Ray and TransferQueue."""
+
+import os
+from importlib import resources
+
+import numpy as np
+import pytest
+import ray
+import torch
+from hydra import compose, initialize_config_dir
+from verl import DataProto
+
+from verigraph import Batch
+
+SERVERS = ["10.0.0.1:8000", "10.0.0.2:8000"]
+
+
+def trainer_config(manager: str, *more: str):
+    """verl's own ppo_trainer configuration with the options that docs/trainer.md names."""
+    directory = str(resources.files("verl.trainer") / "config")
+    overrides = [
+        "+remote_rollout.endpoint=127.0.0.1:1",
+        f"+actor_rollout_ref.rollout.agent.agent_loop_manager_class=verigraph.verl.{manager}",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.n=3",
+        "actor_rollout_ref.rollout.prompt_length=4",
+        "actor_rollout_ref.rollout.response_length=8",
+        "algorithm.adv_estimator=grpo",
+        *more,
+    ]
+    with initialize_config_dir(directory, version_base=None):
+        return compose("ppo_trainer", overrides=overrides)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster():
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
+
+
+class Client:
+    """verl's LLMServerClient, as far as a manager looks into it."""
+
+    def __init__(self, balancer):
+        self._load_balancer = balancer
+
+
+@pytest.fixture
+def llm_client(ray_cluster):
+    """A client with verl's real load balancer actor over two addresses."""
+    return Client(balancer_of(dict.fromkeys(SERVERS)))
+
+
+def balancer_of(servers: dict):
+    try:
+        from verl.workers.rollout.router import get_router_handle
+    except ImportError:  # 0.8
+        from verl.workers.rollout.llm_server import GlobalRequestLoadBalancer
+
+        return GlobalRequestLoadBalancer.remote(servers)
+    return get_router_handle(servers)
+
+
+def batch_of(uids: list[str]) -> DataProto:
+    """A training batch as RayPPOTrainer.fit builds it, before it is repeated."""
+    columns = {
+        "uid": uids,
+        "data_source": ["dabench"] * len(uids),
+        "reward_model": [{"style": "rule", "ground_truth": "@m[1]"} for _ in uids],
+        "extra_info": [{"index": i} for i, _ in enumerate(uids)],
+        "raw_prompt": [[{"role": "user", "content": f"Question {u}?"}] for u in uids],
+        "index": list(range(len(uids))),
+    }
+    data = DataProto.from_dict(
+        tensors={"dummy_tensor": torch.zeros(len(uids), 1, dtype=torch.uint8)},  # as RLHFDataset adds it
+        non_tensors={k: objects(v) for k, v in columns.items()},
+    )
+    data.meta_info["global_steps"] = 5
+    return data
+
+
+def objects(values: list) -> np.ndarray:
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
+
+
+@pytest.fixture(scope="session")
+def real_batch() -> Batch:
+    """A batch of a real run: DABench questions, overlong shaping owned by the reward server."""
+    return Batch.from_file(os.environ["VERIGRAPH_BATCH"])
