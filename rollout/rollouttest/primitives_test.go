@@ -14,7 +14,7 @@ import (
 // The prelude makes c1 and c2; forms that make a claim make c3.
 const (
 	because = `"Premise c1 gives the mean, so it follows."`
-	so      = `"So the mean lies far above one value."`
+	so      = `"So the mean lies far above the rest."`
 )
 
 func TestEveryFormOfInferDerivesFromTheSamePremises(t *testing.T) {
@@ -46,7 +46,7 @@ func TestEveryFormOfInferDerivesFromTheSamePremises(t *testing.T) {
 		"an iterator":                  {"infer(iter([a, b]), SO, WHY)", []string{"c1", "c2"}},
 		"a deque":                      {"from collections import deque\ninfer(deque([a, b]), SO, WHY)", []string{"c1", "c2"}},
 		"a copy":                       {"import copy\ninfer(copy.deepcopy([a, b]), SO, WHY)", []string{"c1", "c2"}},
-		"a formatted conclusion":       {"infer([a, b], f'Of {len(xs)} values the mean is {m:.2f}, far above one.', WHY)", []string{"c1", "c2"}},
+		"a formatted conclusion":       {"infer([a, b], f'Of {len(xs)} values the mean is {m:.2f}, far above the rest.', WHY)", []string{"c1", "c2"}},
 		"an alias":                     {"first = a\ninfer([first, b], SO, WHY)", []string{"c1", "c2"}},
 		"unpacked from a tuple":        {"p, q = a, b\ninfer([p, q], SO, WHY)", []string{"c1", "c2"}},
 		"awaited":                      {"async def f():\n    return infer([a, b], SO, WHY)\nawait f()", []string{"c1", "c2"}},
@@ -181,7 +181,7 @@ func TestValuesOfEveryKindAreRenderedAsPythonDoesAndKeptWithTypeAndRepr(t *testi
 		{"{v:.2f}", "float('nan')", "nan", "number", "float", "nan"},
 		{"{v:.2f}", "np.nan * 2", "nan", "number", "float", "nan"},
 		{"{v}", "float('-inf')", "-inf", "number", "float", "-inf"},
-		{"{v:.1%}", "0.3645", "36.5%", "number", "float", "0.3645"},
+		{"{v:.1%}", "0.3646", "36.5%", "number", "float", "0.3646"},
 		{"{v:e}", "12345.678", "1.234568e+04", "number", "float", "12345.678"},
 		{"{v:+d}", "5", "+5", "number", "int", "5"},
 		{"{v:x}", "255", "ff", "number", "int", "255"},
