@@ -6,6 +6,10 @@ import (
 	"unicode/utf8"
 )
 
+// UnfitText says what makes text unfit for people, judges and the number rule to read alike, "" if
+// nothing does: bytes that are not UTF-8, invisible characters, look-alikes.
+func UnfitText(s string) string { return badText(s) }
+
 // badText names what makes text unfit to stand in a claim, "" if nothing does. Invisible and
 // direction-changing characters, and digits that only look like digits, would let a text read
 // differently to a person, a judge and the number rule.
