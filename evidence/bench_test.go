@@ -1,0 +1,101 @@
+package evidence
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// benchCell is a cell of 60 statements, as long as the longest of the handed solutions, that reads
+// and writes a few names each and makes five claims.
+func benchCell() (code string, a Analysis) {
+	for i := range 60 {
+		code += fmt.Sprintf("v%d = f(df, v%d)\n", i, max(i-1, 0))
+		st := Statement{Line: i + 1, EndLine: i + 1, Reads: []string{"df", fmt.Sprintf("v%d", max(i-1, 0))}, Writes: []string{fmt.Sprintf("v%d", i)}}
+		if i%12 == 11 {
+			st.Calls = []PrimitiveCall{call("The mean is {m}.", map[string]string{"m": fmt.Sprintf("v%d", i-1)})}
+			st.Calls[0].Line, st.Calls[0].EndLine = i+1, i+1
+		}
+		a.Statements = append(a.Statements, st)
+	}
+	return code, a
+}
+
+// play runs the cell on a graph.
+func playCell(g *Graph, turn int, code string, a Analysis) {
+	c := g.Begin(turn, code, a)
+	for i := range a.Statements {
+		if len(a.Statements[i].Calls) > 0 {
+			r := request("The mean is {m}.", num("m", "34.65"))
+			r.Statement, r.Line = i, i+1
+			if _, _, refusal := c.Bind(r); refusal != nil {
+				panic(refusal)
+			}
+		}
+		c.Completed(Report{Index: i, Bound: a.Statements[i].Writes})
+	}
+	c.End("ok")
+}
+
+func benchGraph() *Graph {
+	return New(Task{Question: question, Sources: []Source{{Name: "a.csv"}}}, Config{
+		NumberRule: NumberReject, MaxClaimBytes: 2000, MaxReasoningBytes: 2000, MaxPremises: 32, MaxClaims: 1 << 20, MaxNodes: 1 << 20,
+	})
+}
+
+func BenchmarkGraphUpdateOf60LineCell(b *testing.B) {
+	code, a := benchCell()
+	b.ReportAllocs()
+	for b.Loop() {
+		playCell(benchGraph(), 0, code, a)
+	}
+}
+
+func BenchmarkExportOf10000Nodes(b *testing.B) {
+	code, a := benchCell()
+	g := benchGraph()
+	for turn := 0; len(g.nodes) < 10000; turn++ {
+		playCell(g, turn, code, a)
+	}
+	g.submitted, g.submitTurn = []string{"c1", "c400"}, 1
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Export()
+	}
+}
+
+func BenchmarkNumberRuleOnAParagraph(b *testing.B) {
+	text := "On the 12 routes the mean fare rose by 3.2% to 34.65, from 33.6 in 2014; two thirds pay less than $1,200."
+	premises := []string{"routes: 12; change 0.032; mean 34.6512", "in 2014 the mean was 33.58", "66.7% pay below 1200"}
+	b.ReportAllocs()
+	for b.Loop() {
+		NewNumbers(text, premises, question)
+	}
+}
+
+func TestMemoryOfAGraphIsLinearInItsNodes(t *testing.T) {
+	code, a := benchCell()
+	size := func(nodes int) float64 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		g := benchGraph()
+		for turn := 0; len(g.nodes) < nodes; turn++ {
+			playCell(g, turn, code, a)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		edges := float64(len(g.edges)) / float64(len(g.nodes))
+		if edges > 4 {
+			t.Errorf("%.1f edges per node", edges)
+		}
+		bytes := float64(after.HeapAlloc) - float64(before.HeapAlloc)
+		runtime.KeepAlive(g)
+		return bytes / float64(len(g.nodes))
+	}
+	small, large := size(2000), size(40000)
+	t.Logf("%.0f bytes per node at 2,000 nodes, %.0f at 40,000", small, large)
+	if large > 2*small {
+		t.Errorf("%.0f bytes per node at 2,000 nodes, %.0f at 40,000", small, large)
+	}
+}
