@@ -74,3 +74,15 @@ verify: ## fail when generated code or go.mod drifted
 	git diff --exit-code -- proto clients/python/src
 
 .PHONY: help build python demo test bench lint fmt proto verify
+
+FUZZTIME ?= 10m
+fuzz-graph: ## fuzz the graph's requests, templates and numbers for FUZZTIME each
+	for f in FuzzRequests FuzzTemplate FuzzNumbers; do go test ./evidence -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) || exit 1; done
+
+cheating: python ## play all policies that cheat and write the tables of docs/cheating.md
+	go test ./rollout/redteam -args -update
+
+replay-solutions: python ## replay all handed solutions, also on changed data
+	go test ./rollout/replay -run HandedSolutions -timeout 30m -args -all
+
+.PHONY: fuzz-graph cheating replay-solutions
