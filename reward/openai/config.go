@@ -48,6 +48,35 @@ func Defaults() Config {
 	}
 }
 
+// Or fills what c leaves at zero from base. A judge of its own address takes no key from base.
+func (c Config) Or(base Config) Config {
+	if c.BaseURL == "" {
+		c.BaseURL = base.BaseURL
+		fill(&c.APIKeyEnv, base.APIKeyEnv)
+	}
+	fill(&c.Model, base.Model)
+	fill(&c.Prompts, base.Prompts)
+	fill(&c.MaxTokens, base.MaxTokens)
+	fill(&c.RetryMaxTokens, base.RetryMaxTokens)
+	fill(&c.Concurrency, base.Concurrency)
+	fill(&c.RequestsPerMinute, base.RequestsPerMinute)
+	fill(&c.TokensPerMinute, base.TokensPerMinute)
+	fill(&c.BreakerFailures, base.BreakerFailures)
+	fill(&c.TokensPerSecond, base.TokensPerSecond)
+	fill(&c.Timeout, base.Timeout)
+	fill(&c.Deadline, base.Deadline)
+	fill(&c.Backoff, base.Backoff)
+	fill(&c.MaxBackoff, base.MaxBackoff)
+	return c
+}
+
+func fill[T comparable](into *T, from T) {
+	var zero T
+	if *into == zero {
+		*into = from
+	}
+}
+
 // Validate reports all problems at once. A named key variable that is empty is one of them.
 func (c Config) Validate() error {
 	var errs []error

@@ -32,6 +32,11 @@ type Scorer interface {
 	Score(ctx context.Context, t trajectory.Trajectory, p task.Prompt, ref task.Reference) trajectory.Score
 }
 
+// Gate may hold new work back, e.g. while the judge's canaries fail.
+type Gate interface {
+	Admit(ctx context.Context) error
+}
+
 // Server takes groups and scores them, Groups at a time, all members of a group at once.
 type Server struct {
 	Source     Source
@@ -39,13 +44,32 @@ type Server struct {
 	Scorer     Scorer
 	Groups     int
 	MaxDeliver int
-	Log        *zap.Logger
+	// Gate is asked before each group is taken; nil admits at once.
+	Gate Gate
+	Log  *zap.Logger
+}
+
+// gated takes a group only once the gate lets it.
+type gated struct {
+	Source
+	gate Gate
+}
+
+func (g gated) Receive(ctx context.Context) (lease.Lease[trajectory.Group, trajectory.ScoredGroup], error) {
+	if err := g.gate.Admit(ctx); err != nil {
+		return nil, err
+	}
+	return g.Source.Receive(ctx)
 }
 
 // Run works until ctx ends; it returns nil then, after every held group was given back.
 func (s *Server) Run(ctx context.Context) error {
+	source := s.Source
+	if s.Gate != nil {
+		source = gated{s.Source, s.Gate}
+	}
 	loop := lease.Loop[trajectory.Group, trajectory.ScoredGroup]{
-		Source: s.Source, Slots: s.Groups, MaxDeliver: s.MaxDeliver, Work: s.score, Log: s.Log,
+		Source: source, Slots: s.Groups, MaxDeliver: s.MaxDeliver, Work: s.score, Log: s.Log,
 		Fields: func(g trajectory.Group) []zap.Field {
 			return []zap.Field{zap.String("run", g.Dispatch.Run), zap.String("dispatch", g.Dispatch.ID)}
 		},

@@ -139,3 +139,47 @@ func TestServerHandsBackTheGroupOnStop(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Equal(t, "handed back", <-l.ended)
 }
+
+type gate chan struct{}
+
+func (g gate) Admit(ctx context.Context) error {
+	select {
+	case <-g:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// counting is a source that says when it was asked.
+type counting struct {
+	source
+	asked chan struct{}
+}
+
+func (c counting) Receive(ctx context.Context) (lease.Lease[trajectory.Group, trajectory.ScoredGroup], error) {
+	c.asked <- struct{}{}
+	return c.source.Receive(ctx)
+}
+
+func TestPausedServerTakesNoGroupUntilItsGateOpens(t *testing.T) {
+	t.Parallel()
+	l := newLease(1)
+	src := counting{source{make(chan lease.Lease[trajectory.Group, trajectory.ScoredGroup], 1)}, make(chan struct{}, 8)}
+	src.leases <- l
+	g := make(gate)
+	server := &service.Server{
+		Source: src, References: refs{}, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(), Gate: g,
+		Scorer: scorer(func(context.Context, trajectory.Trajectory) trajectory.Score {
+			return trajectory.Score{Status: trajectory.ScoreOK}
+		}),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	g <- struct{}{} // the slot waits at the gate: nothing was taken before
+	require.Equal(t, "finish", <-l.ended)
+	require.Len(t, src.asked, 1)
+	cancel()
+	require.NoError(t, <-done)
+}

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/internal/strictyaml"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/pool"
+	"github.com/verigraph/verigraph/reward/judges"
 	"github.com/verigraph/verigraph/reward/openai"
+	"github.com/verigraph/verigraph/reward/scorehook"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/sandbox"
 )
@@ -68,10 +72,95 @@ type Reward struct {
 	// Judge is "rules" (no model) or "openai".
 	Judge  string        `yaml:"judge"`
 	OpenAI openai.Config `yaml:"openai"`
+	// Judges are further LLM judges that vote with the first; what they leave out is as in openai.
+	Judges []openai.Config `yaml:"judges"`
+	// RolloutDeadline bounds all judging of one rollout; 0 means no bound of its own.
+	RolloutDeadline time.Duration `yaml:"rollout_deadline"`
+	// Canaries are the checks of an LLM judge beside its work.
+	Canaries judges.GuardConfig `yaml:"canaries"`
+	Verdicts Verdicts           `yaml:"verdicts"`
+	// Scorers are custom outcome scorers by the name that meta.scorer of a reference gives.
+	Scorers map[string]scorehook.Config `yaml:"scorers"`
+	Service RewardService               `yaml:"service"`
 	// Groups is the number of groups scored at a time.
 	Groups int `yaml:"groups"`
 	// Archive is a directory that keeps readable trajectories; empty keeps none.
 	Archive string `yaml:"archive"`
+}
+
+// Verdicts is the cache of judges' verdicts.
+type Verdicts struct {
+	// Store is memory, nats, dir:PATH, or auto: dir:ARCHIVE/verdicts with an embedded broker, else nats.
+	Store string `yaml:"store"`
+	// Memory bounds the verdicts that one process holds.
+	Memory int `yaml:"memory"`
+	// Tenant keeps the verdicts of different owners apart.
+	Tenant string `yaml:"tenant"`
+	// Rejudge asks for every verdict anew and replaces what the store holds.
+	Rejudge bool `yaml:"rejudge"`
+}
+
+// Stores of verdicts.
+const (
+	VerdictsAuto   = "auto"
+	VerdictsMemory = "memory"
+	VerdictsNATS   = "nats"
+	VerdictsDir    = "dir:"
+)
+
+// RewardService is the gRPC service for trainers that generate their own rollouts.
+type RewardService struct {
+	// Listen is HOST:PORT; empty serves nothing.
+	Listen string `yaml:"listen"`
+	// TokenEnv names an environment variable with the bearer token that clients must send.
+	TokenEnv string `yaml:"token_env"`
+}
+
+// Panel returns all LLM judges, the further ones completed by the first.
+func (r Reward) Panel() []openai.Config {
+	all := []openai.Config{r.OpenAI}
+	for _, j := range r.Judges {
+		all = append(all, j.Or(r.OpenAI))
+	}
+	return all
+}
+
+func (r Reward) validate() error {
+	var errs []error
+	switch r.Judge {
+	case JudgeRules:
+		if len(r.Judges) > 0 {
+			errs = append(errs, errors.New("reward.judges: they need reward.judge: openai"))
+		}
+	case JudgeOpenAI:
+		for _, j := range r.Panel() {
+			errs = append(errs, j.Validate())
+		}
+		if n := len(r.Judges) + 1; n%2 == 0 {
+			errs = append(errs, fmt.Errorf("reward.judges: %d judges in all can tie; a vote needs an odd number", n))
+		}
+		errs = append(errs, r.Canaries.Validate())
+	default:
+		errs = append(errs, fmt.Errorf("reward.judge: %q, want %s or %s", r.Judge, JudgeRules, JudgeOpenAI))
+	}
+	if r.RolloutDeadline < 0 {
+		errs = append(errs, fmt.Errorf("reward.rollout_deadline: %s is negative", r.RolloutDeadline))
+	}
+	if s := r.Verdicts.Store; s != VerdictsAuto && s != VerdictsMemory && s != VerdictsNATS && !(strings.HasPrefix(s, VerdictsDir) && len(s) > len(VerdictsDir)) {
+		errs = append(errs, fmt.Errorf("reward.verdicts.store: %q is none of auto, memory, nats, dir:PATH", s))
+	}
+	if r.Verdicts.Memory < 1 {
+		errs = append(errs, fmt.Errorf("reward.verdicts.memory: %d, want at least 1", r.Verdicts.Memory))
+	}
+	for name, s := range r.Scorers {
+		if err := s.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("reward.scorers.%s: %w", name, err))
+		}
+	}
+	if name := r.Service.TokenEnv; name != "" && os.Getenv(name) == "" {
+		errs = append(errs, fmt.Errorf("reward.service.token_env: the environment variable %s is not set", name))
+	}
+	return errors.Join(errs...)
 }
 
 // Trainer states the trainer's limits in tokens. They bound the rollouts and the rows alike.
@@ -107,8 +196,11 @@ func Defaults() Config {
 		NATS:    NATS{Config: jetstream.Defaults()},
 		Policy:  Policy{Config: policy.Defaults(), Endpoints: pool.Defaults()},
 		Rollout: rollout.Defaults(), Sandbox: sandbox.Defaults(),
-		Worker:  Worker{Groups: 2},
-		Reward:  Reward{Preset: "default", Judge: JudgeRules, OpenAI: openai.Defaults(), Groups: 4},
+		Worker: Worker{Groups: 2},
+		Reward: Reward{
+			Preset: "default", Judge: JudgeRules, OpenAI: openai.Defaults(), Groups: 4,
+			Canaries: judges.GuardDefaults(), Verdicts: Verdicts{Store: VerdictsAuto, Memory: 100_000},
+		},
 		Leader:  leader.Defaults(),
 		Trainer: Trainer{PromptLength: 4096, ResponseLength: 16384},
 		Feed:    Feed{Listen: "127.0.0.1:0"},
@@ -150,13 +242,7 @@ func (c Config) ValidateWorker() error {
 // ValidateReward checks the sections of a reward server with its leader and feed.
 func (c Config) ValidateReward() error {
 	errs := []error{c.common(), c.Leader.Validate()}
-	switch c.Reward.Judge {
-	case JudgeRules:
-	case JudgeOpenAI:
-		errs = append(errs, c.Reward.OpenAI.Validate())
-	default:
-		errs = append(errs, fmt.Errorf("reward.judge: %q, want %s or %s", c.Reward.Judge, JudgeRules, JudgeOpenAI))
-	}
+	errs = append(errs, c.Reward.validate())
 	if c.Reward.Groups < 1 {
 		errs = append(errs, fmt.Errorf("reward.groups: %d, want at least 1", c.Reward.Groups))
 	}

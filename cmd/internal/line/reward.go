@@ -22,29 +22,10 @@ import (
 	"github.com/verigraph/verigraph/dataset/parquet"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/reward"
-	"github.com/verigraph/verigraph/reward/openai"
-	"github.com/verigraph/verigraph/reward/rules"
 	"github.com/verigraph/verigraph/reward/service"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
-
-// NewScorer builds the scorer with its judge.
-func NewScorer(cfg config.Reward) (*reward.Scorer, error) {
-	preset, err := reward.LoadPreset(cfg.Preset)
-	if err != nil {
-		return nil, err
-	}
-	rc := reward.Config{Preset: preset, Judge: rules.Judge{}}
-	if cfg.Judge == config.JudgeOpenAI {
-		judge, err := openai.New(cfg.OpenAI)
-		if err != nil {
-			return nil, err
-		}
-		rc.Judge, rc.Outcome = judge, judge
-	}
-	return reward.New(rc)
-}
 
 // overlongOwners translates the preset's owner of overlong shaping to the batch's.
 var overlongOwners = map[reward.Owner]dataset.OverlongOwner{
@@ -54,6 +35,7 @@ var overlongOwners = map[reward.Owner]dataset.OverlongOwner{
 // RewardServer scores groups, leads the run (admission, batches) and serves the feed.
 type RewardServer struct {
 	Leader  *leader.Leader
+	Scoring *Scoring
 	scoring *service.Server
 	feed    *feed.Server
 	listen  net.Listener
@@ -74,8 +56,7 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 			_ = s.Close()
 		}
 	}()
-	scorer, err := NewScorer(cfg.Reward)
-	if err != nil {
+	if s.Scoring, err = openScoring(ctx, cfg, bus, log); err != nil {
 		return nil, err
 	}
 	keep := func(trajectory.ScoredGroup) error { return nil }
@@ -85,7 +66,7 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 		}
 		keep = s.archive.Add
 	}
-	cfg.Leader.Overlong = overlongOwners[scorer.Preset().Overlong.Owner]
+	cfg.Leader.Overlong = overlongOwners[s.Scoring.Scorer.Preset().Overlong.Owner]
 	if err := s.lead(ctx, cfg, keep, log); err != nil {
 		return nil, err
 	}
@@ -94,8 +75,11 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 		return nil, err
 	}
 	s.scoring = &service.Server{
-		Source: source, References: references{bus}, Scorer: scorer,
+		Source: source, References: references{bus}, Scorer: booked{s.Scoring},
 		Groups: cfg.Reward.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
+	}
+	if s.Scoring.Guard != nil {
+		s.scoring.Gate = s.Scoring.Guard
 	}
 	return s, s.serve(ctx, cfg)
 }
@@ -160,6 +144,7 @@ func (s *RewardServer) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Leader.Run(ctx) })
 	g.Go(func() error { return s.scoring.Run(ctx) })
+	g.Go(func() error { return s.Scoring.Run(ctx) })
 	g.Go(func() error { return s.feed.Serve(ctx, s.listen) })
 	return g.Wait()
 }
@@ -167,6 +152,9 @@ func (s *RewardServer) Run(ctx context.Context) error {
 // Close closes the archive and the listener.
 func (s *RewardServer) Close() error {
 	var errs []error
+	if s.Scoring != nil {
+		errs = append(errs, s.Scoring.Close())
+	}
 	if s.archive != nil {
 		errs = append(errs, s.archive.Close())
 	}
