@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -145,4 +146,25 @@ func TestCancelingEndsTheWaitBetweenAttempts(t *testing.T) {
 		require.Equal(t, context.DeadlineExceeded, err)
 		require.Equal(t, time.Second, time.Since(begin))
 	})
+}
+
+func TestListsOfIDsAreReadExactlyOrRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]int32{
+		"[]": {}, "[ ]": {}, "[0]": {0}, "[1,2,3]": {1, 2, 3}, " [ 7 ,\n8 ] ": {7, 8}, "[-1]": {-1},
+		"[2147483647]": {2147483647}, "[2147483648]": nil, "[1.5]": nil, "[1e3]": nil, `["1"]`: nil, "[null]": nil,
+		"[[1]]": nil, "{}": nil, "7": nil, "[true]": nil, "[99999999999999999999]": nil, "[-]": nil,
+	} {
+		var got *idList
+		err := json.Unmarshal([]byte(text), &got)
+		if want == nil {
+			require.Error(t, err, text)
+			continue
+		}
+		require.NoError(t, err, text)
+		require.Equal(t, want, []int32(*got), text)
+	}
+	var absent *idList
+	require.NoError(t, json.Unmarshal([]byte("null"), &absent))
+	require.Nil(t, absent)
 }

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -87,8 +89,8 @@ type completionResponse struct {
 		FinishReason   string          `json:"finish_reason"`
 		StopReason     json.RawMessage `json:"stop_reason"`
 		MatchedStop    json.RawMessage `json:"matched_stop"` // SGLang's name of it
-		TokenIDs       *[]int32        `json:"token_ids"`
-		PromptTokenIDs *[]int32        `json:"prompt_token_ids"`
+		TokenIDs       *idList         `json:"token_ids"`
+		PromptTokenIDs *idList         `json:"prompt_token_ids"`
 		Logprobs       *struct {
 			Tokens        []string   `json:"tokens"`
 			TokenLogprobs []*float64 `json:"token_logprobs"`
@@ -115,4 +117,48 @@ func weightVersion(raw json.RawMessage) (int64, error) {
 		return -1, fmt.Errorf("weight_version %s is not a version number", excerpt(raw))
 	}
 	return v, nil
+}
+
+// idList reads a list of ids without reflection: an echo of 8,000 ids is the bulk of an answer.
+type idList []int32
+
+func (l *idList) UnmarshalJSON(data []byte) error {
+	if len(data) == 0 || data[0] != '[' {
+		return fmt.Errorf("want a list of token ids, got %s", excerpt(data))
+	}
+	out := make(idList, 0, bytes.Count(data, []byte(","))+1)
+	for i := 1; i < len(data); {
+		switch data[i] {
+		case ' ', '\n', '\t', '\r', ',', ']': // the decoder made sure that these stand where they may
+			i++
+			continue
+		}
+		id, next, ok := readID(data, i)
+		if !ok {
+			return fmt.Errorf("%s in a list of token ids is none", excerpt(data[i:min(len(data), i+24)]))
+		}
+		out = append(out, id)
+		i = next
+	}
+	*l = out
+	return nil
+}
+
+// readID reads the integer at i, which must end at a separator and fit 32 bits.
+func readID(data []byte, i int) (id int32, next int, ok bool) {
+	negative := data[i] == '-'
+	if negative {
+		i++
+	}
+	start, v := i, int64(0)
+	for ; i < len(data) && data[i] >= '0' && data[i] <= '9' && v <= math.MaxInt32; i++ {
+		v = 10*v + int64(data[i]-'0')
+	}
+	if i == start || v > math.MaxInt32 || i < len(data) && !bytes.ContainsRune([]byte(" \n\t\r,]"), rune(data[i])) {
+		return 0, i, false
+	}
+	if negative {
+		v = -v
+	}
+	return int32(v), i, true
 }

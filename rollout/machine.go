@@ -78,7 +78,8 @@ type pastTurn struct {
 
 // NewMachine starts a trajectory whose first context is prompt.
 func NewMachine(cfg Config, tok Tokenizer, chat Chat, prompt []int32) *Machine {
-	m := &Machine{cfg: cfg, tok: tok, chat: chat, prompt: prompt, log: newTokenLog(prompt)}
+	log := newTokenLog(prompt)
+	m := &Machine{cfg: cfg, tok: tok, chat: chat, prompt: log.ids[:len(prompt):len(prompt)], log: log}
 	if len(prompt) == 0 || len(prompt) > cfg.MaxPromptTokens {
 		m.next = End{trajectory.ContextFull, fmt.Errorf("prompt has %d tokens, the limit is %d", len(prompt), cfg.MaxPromptTokens)}
 		return m

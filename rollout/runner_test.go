@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/verigraph/verigraph/evidence"
@@ -22,8 +21,6 @@ import (
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // reply is one answer of the fake policy: text that is encoded, or an error.
 type reply struct {
