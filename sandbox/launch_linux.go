@@ -26,55 +26,71 @@ var loaders = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.
 var passedThrough = []string{"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}
 
 // launch starts one session and waits until its runner is ready.
-func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec Spec) (_ *session, err error) {
+func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec Spec) (*session, error) {
+	for s.warm != nil {
+		sess := s.warm.take()
+		if sess == nil {
+			break
+		}
+		sess.slot = slot
+		if err := s.prepare(ctx, sess, scratchDir, files, spec); err == nil {
+			return sess, nil
+		}
+		// A session that died waiting is nobody's failure.
+		_ = sess.discard()
+	}
 	dir := scratchDir
+	sess := &session{sandbox: s, slot: slot, limits: s.cfg.Limits}
 	if !s.tier.namespaces() {
+		var err error
 		if dir, err = hostScratch(s.scratch, slot, files); err != nil {
 			return nil, err
 		}
-	}
-	sess := &session{sandbox: s, slot: slot, limits: s.cfg.Limits}
-	if !s.tier.namespaces() {
 		sess.dir = filepath.Dir(dir)
 	}
-	defer func() {
-		if err != nil {
-			sess.discard()
-		}
-	}()
-	if err = s.connect(ctx, sess, slot); err != nil {
+	err := s.connect(ctx, sess, slot, 0)
+	if err == nil {
+		err = s.prepare(ctx, sess, dir, files, spec)
+	}
+	if err != nil {
+		_ = sess.discard()
 		return nil, err
 	}
+	return sess, nil
+}
+
+// prepare makes a started process a session that waits for its first cell.
+func (s *Sandbox) prepare(ctx context.Context, sess *session, dir string, files []bindFile, spec Spec) error {
 	deadline := time.Now().Add(s.cfg.StartTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if err = sess.control.SetDeadline(deadline); err != nil {
-		return nil, err
+	if err := sess.control.SetDeadline(deadline); err != nil {
+		return err
 	}
 	stop := context.AfterFunc(ctx, sess.proc.kill)
 	defer stop()
-	if err = s.handshake(sess, dir, files, spec); err != nil {
+	if err := s.handshake(sess, dir, files, spec); err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
-		return nil, err
+		return err
 	}
 	if !stop() {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return sess, sess.control.SetDeadline(time.Time{})
+	return sess.control.SetDeadline(time.Time{})
 }
 
 // connect starts the process with its control socket and output pipe.
-func (s *Sandbox) connect(ctx context.Context, sess *session, slot int) error {
+func (s *Sandbox) connect(ctx context.Context, sess *session, slot int, flags uint32) error {
 	ends, err := sess.plug()
 	if err != nil {
 		return err
 	}
 	defer ends.close()
 	if s.nest != nil {
-		return s.nest.fork(ctx, sess, ends, s.plan, 0)
+		return s.nest.fork(ctx, sess, ends, s.plan, flags)
 	}
 	var namespaces uintptr
 	if s.tier.namespaces() {

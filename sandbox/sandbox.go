@@ -31,6 +31,8 @@ type Sandbox struct {
 	// nest and plan fork sessions; nil where every session is a fresh interpreter.
 	nest *nest
 	plan *os.File
+	// warm holds sessions that wait ready; nil for none.
+	warm *warmPool
 	// slots hands out the slot numbers of sessions; an empty channel is the line.
 	slots chan int
 	// scratch is the host directory of the confined tier's working directories.
@@ -123,6 +125,9 @@ func (s *Sandbox) settle(ctx context.Context, t Tier) (Stats, error) {
 		if err == nil {
 			if err = s.selfTest(ctx); err == nil {
 				st.Engine = EngineZygote
+				if k := s.cfg.Profile.warmSessions(); k > 0 {
+					s.warm = newWarmPool(ctx, s, k)
+				}
 				return st, nil
 			}
 			s.unhatch()
@@ -259,6 +264,9 @@ func (s *Sandbox) Close() error {
 	}
 	for _, sess := range live {
 		errs = append(errs, sess.Close())
+	}
+	if s.warm != nil {
+		s.warm.close()
 	}
 	s.unhatch()
 	s.spawn.close()

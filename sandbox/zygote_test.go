@@ -171,3 +171,36 @@ func TestAForkedSessionKnowsItsOwnThread(t *testing.T) {
 		"got = []\nt = threading.Thread(target=lambda: got.append(l.acquire(timeout=0.05))); t.start(); t.join(); got")
 	require.Equal(t, "1 1 True 1 1\n[False]\n", res.Output, res.Traceback)
 }
+
+func TestWarmSessionsAreClaimedWithTheirOwnDataAndSeed(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	s := zygoteBox(t, func(c *Config) { c.Profile = ProfileThroughput })
+	require.Eventually(t, func() bool { return len(s.warm.ready) == cap(s.warm.ready) }, 20*time.Second, time.Millisecond)
+	waiting := cap(s.warm.ready)
+	code := "import random, os\nprint(open('a.csv').read(), random.random(), sorted(os.listdir('/data')), os.listdir('/tmp'), len(globals()))"
+	var outputs []string
+	for i := range waiting + 2 { // the last ones are forked for the caller
+		sess := start(t, s, map[string]string{"a.csv": "same"})
+		res := run(t, sess, code)
+		require.Equal(t, trajectory.CellOK, res.Status, res.Traceback)
+		outputs = append(outputs, res.Output)
+		require.Equal(t, outputs[0], outputs[i])
+	}
+	require.Contains(t, outputs[0], "same 0.32")
+	require.Contains(t, outputs[0], "['a.csv'] [] ")
+}
+
+func TestAWarmSessionThatDiedIsPassedOver(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	s := zygoteBox(t, func(c *Config) { c.Profile = ProfileThroughput })
+	require.Eventually(t, func() bool { return len(s.warm.ready) == cap(s.warm.ready) }, 20*time.Second, time.Millisecond)
+	for range cap(s.warm.ready) {
+		sess := s.warm.take()
+		sess.proc.kill()
+		<-sess.proc.exited
+		s.warm.ready <- sess
+	}
+	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
+}
