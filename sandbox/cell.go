@@ -46,13 +46,21 @@ func (s *session) Run(ctx context.Context, code string, host Host) (Result, erro
 		return Result{}, err
 	}
 	s.cell++
-	run := &cellRun{session: s, host: host, nonce: newNonce(), out: newOutput(s.limits.OutputBytes)}
+	run := &cellRun{session: s, host: host, nonce: s.nonce(), out: newOutput(s.limits.OutputBytes)}
 	res, err := run.do(ctx, code)
 	if err != nil || res.NamespaceLost {
 		s.lost = true
 		_ = s.end()
 	}
 	return res, err
+}
+
+// nonce is a fresh one for every cell: what an earlier cell learned is worth nothing in a later one.
+func (s *session) nonce() string {
+	if s.sandbox.off["nonce"] {
+		return "the same"
+	}
+	return newNonce()
 }
 
 // Close kills the session; it waits for a cell that is running to notice.
@@ -99,6 +107,8 @@ type cellRun struct {
 	nonce     string
 	out       *output
 	completed int
+	// taints and requests count frames of which a session could send any number.
+	taints, requests int
 }
 
 func (r *cellRun) do(ctx context.Context, code string) (Result, error) {
@@ -173,6 +183,9 @@ func (r *cellRun) converse(request cellRequest) (*done, error) {
 
 // answer hands one frame to the host and the host's answer to the session.
 func (r *cellRun) answer(f frame) error {
+	if r.requests++; r.requests > maxStatements+maxTaints+maxRequests {
+		return badFrame("more than %d frames", r.requests-1)
+	}
 	switch {
 	case f.Completed != nil:
 		if f.Completed.Index != r.completed {
@@ -182,6 +195,9 @@ func (r *cellRun) answer(f frame) error {
 		r.host.Completed(*f.Completed)
 		return nil
 	case f.Taint != nil:
+		if r.taints++; r.taints > maxTaints {
+			return badFrame("more than %d taints", maxTaints)
+		}
 		if f.Taint.Statement > r.completed {
 			return badFrame("taint in statement %d during %d", f.Taint.Statement, r.completed)
 		}

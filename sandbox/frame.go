@@ -24,6 +24,9 @@ const (
 	maxFields      = 512
 	maxStatements  = 100_000
 	maxEnvironment = 1000
+	// Per cell.
+	maxTaints   = 1000
+	maxRequests = 20_000
 )
 
 // frame is a message from a session.

@@ -47,6 +47,9 @@ var engine = EngineZygote
 func runEngines(m *testing.M) int {
 	code := 0
 	for _, engine = range []Engine{EngineZygote, EngineFresh} {
+		if only := os.Getenv(engineEnv); only != "" && only != string(engine) {
+			continue
+		}
 		fmt.Println("engine", engine)
 		code = max(code, m.Run())
 		if shared != nil {
@@ -62,6 +65,9 @@ func runEngines(m *testing.M) int {
 	}
 	return code
 }
+
+// engineEnv restricts the tests to one engine.
+const engineEnv = "SANDBOX_TEST_ENGINE"
 
 // supervisorEnv makes the test binary a supervisor with one busy session, for a test to kill.
 const supervisorEnv = "SANDBOX_TEST_SUPERVISOR"

@@ -30,6 +30,7 @@ class Audit:
     def __init__(self, files, state, taint):
         self.files, self.state, self.taint = files, state, taint
         self.opened = []
+        self.writable = tuple(os.path.realpath(d) + "/" for d in {os.environ.get("HOME", "/scratch"), os.environ.get("TMPDIR", "/tmp")})
 
     def take(self):
         """The data files opened since the last call."""
@@ -66,7 +67,12 @@ class Audit:
     def _open(self, path, flags):
         if isinstance(path, bytes):
             path = os.fsdecode(path)
-        if not isinstance(path, str) or path.endswith((".py", ".pyc", ".so")):
+        if not isinstance(path, str):
+            return
+        if path.endswith((".py", ".pyc", ".so")):
+            if os.path.realpath(path).startswith(self.writable):
+                # Code that the static pass does not see, perhaps under the name of a library.
+                self.taint("module from the working directory")
             return
         if path.startswith(("/proc/", "/dev/fd/")) and ("/fd/" in path or path.endswith("/mem")):
             self.taint("raw descriptors" if "/fd/" in path else "process memory")

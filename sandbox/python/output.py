@@ -109,8 +109,12 @@ class Output:
 
     def _out(self, data):
         view = memoryview(data)
-        while view:
-            view = view[write(self.descriptor, view):]
+        try:
+            while view:
+                view = view[write(self.descriptor, view):]
+        except OSError:
+            # The cell closed the descriptor: its output is lost, and nothing else.
+            pass
 
     def divert(self, away):
         """While threads of earlier cells live, descriptors 1 and 2 lead nowhere and only what this

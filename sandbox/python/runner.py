@@ -62,7 +62,7 @@ class Namespace:
         sys.modules["__main__"] = main
         self.dict = main.__dict__
         self.dict.update(given, __builtins__=builtins)
-        self.given = given
+        self.given = {**given, "__builtins__": builtins}
         self.hidden = MACHINE_NAMES.union(self.dict)
 
     def changes(self, before):
@@ -151,6 +151,7 @@ class Session:
     def completed(self, before):
         bound, unbound = self.names.changes(before)
         self.check_primitives()
+        self.originals.imported()
         with self.channel.lock:
             self.channel.say(completed={
                 "index": self.statement, "bound": bound, "unbound": unbound, "opened": self.audit.take()})

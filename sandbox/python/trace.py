@@ -41,6 +41,14 @@ def exception_only(exc):
 
 
 def render(exc):
+    """The text of an exception, whatever the cell did to the modules that make it."""
+    try:
+        return _render(exc)
+    except Exception:
+        return type(exc).__name__[:60]
+
+
+def _render(exc):
     """An exception that led to this one is shown if it passed through a line of a cell."""
     parts = []
     seen = set()

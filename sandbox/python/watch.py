@@ -15,6 +15,8 @@ from operator import is_
 CELL = contextvars.ContextVar("verigraph_cell", default=None)
 TIMERS = tuple(getattr(_signal, name) for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"))
 TOOLS = range(6)
+# Fewer frames than the runner itself needs.
+LEAST_RECURSION = 500
 
 
 class Handlers:
@@ -70,6 +72,8 @@ class Hooks:
         if threading._profile_hook is not None:
             threading.setprofile(None)
         sys.unraisablehook = sys.__unraisablehook__
+        if sys.getrecursionlimit() < LEAST_RECURSION:
+            sys.setrecursionlimit(LEAST_RECURSION)
         if gc.callbacks != self.collector:
             gc.callbacks[:] = self.collector
         monitoring = getattr(sys, "monitoring", None)
@@ -86,7 +90,8 @@ class Originals:
     def __init__(self):
         self.names = tuple(builtins.__dict__)
         self.values = tuple(builtins.__dict__.values())
-        self.modules = {}
+        self.modules = dict(sys.modules)
+        self.loaded = len(self.modules)
         self.said = set()
 
     def replaced_builtins(self):
@@ -98,12 +103,18 @@ class Originals:
         names = [n for n in {**before, **now} if n != "_" and now.get(n, self) is not before.get(n, self)]
         return self._new("rebinds builtins." + str(n)[:60] for n in names)
 
+    def imported(self):
+        """Remembers modules that are new; what stands under a known name is compared to the first."""
+        if len(sys.modules) != self.loaded:
+            self.modules = {**sys.modules, **self.modules}
+            self.loaded = len(sys.modules)
+
     def replaced_modules(self):
         """Costs more than a small cell: asked when a claim is made."""
         known, now = self.modules, dict(sys.modules)
         # Libraries take modules out while they import; what stands in their place is what counts.
         names = [name for name, module in known.items() if name in now and now[name] is not module]
-        self.modules = now
+        known.update((name, now[name]) for name in names)
         return self._new("replaces module " + str(name)[:60] for name in names)
 
     def _new(self, texts):

@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// hostile is one cell that tries what a session must not do, or must survive.
+type hostile struct {
+	// rule is what has to hold, as a sentence.
+	rule string
+	// code is the cell; "# then" on a line of its own starts the next one, and the last one counts.
+	code string
+	// status is that of the last cell; ok when empty.
+	status trajectory.CellStatus
+	// says is a regular expression that the output and the traceback together match.
+	says string
+	// taint is a construct that the host is told.
+	taint string
+	// own: the cell ends its session or spoils it for others.
+	own bool
+	// limits changes the session's limits; such a cell has a sandbox of its own.
+	limits func(*Limits)
+	// off is the defence without which the rule does not hold: the cell runs again without it, and must
+	// then not match.
+	off string
+	// host looks at the host afterwards, beside what is looked at after every cell.
+	host func(*testing.T, *field, Session, *graph)
+}
+
+// field is the host that hostile cells run against: things to read, to reach and to disturb.
+type field struct {
+	box       *Sandbox
+	secret    string
+	data      string
+	prelude   string
+	reached   *atomic.Int64
+	bystander Session
+	before    hostState
+}
+
+// hostState is what no session may change.
+type hostState struct {
+	CorePattern, Hostname, Secret, Data, Shm string
+	Mode                                     os.FileMode
+	Mounts                                   int
+	Reached                                  int64
+}
+
+func newField(t *testing.T, s *Sandbox) *field {
+	t.Helper()
+	dir := t.TempDir()
+	f := &field{box: s, secret: filepath.Join(dir, "reference_answer.json"), data: filepath.Join(dir, "a.csv"), reached: new(atomic.Int64)}
+	require.NoError(t, os.WriteFile(f.secret, []byte("the answer is 34.65"), 0o644))
+	require.NoError(t, os.WriteFile(f.data, []byte("x,y\n1,2\n3,4\n"), 0o644))
+	path := filepath.Join(dir, "s")
+	abstract := fmt.Sprintf("@verigraph-test-%d-%d", os.Getpid(), time.Now().UnixNano())
+	var port int
+	for _, network := range [][2]string{{"tcp", "127.0.0.1:0"}, {"unix", path}, {"unix", abstract}} {
+		l, err := net.Listen(network[0], network[1])
+		require.NoError(t, err)
+		if a, ok := l.Addr().(*net.TCPAddr); ok {
+			port = a.Port
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				f.reached.Add(1)
+				c.Close()
+			}
+		}()
+		t.Cleanup(func() { l.Close(); <-done })
+	}
+	info, err := arch.GetInfo("")
+	require.NoError(t, err)
+	numbers, err := json.Marshal(info.SyscallNames)
+	require.NoError(t, err)
+	f.prelude = fmt.Sprintf("SECRET, PORT, SOCKET, ABSTRACT, PID, NR = %q, %d, %q, %q, %d, %s\n%s", f.secret, port, path, abstract[1:], os.Getpid(), numbers, preludeCode)
+	f.bystander = f.session(t, s)
+	require.Equal(t, trajectory.CellOK, run(t, f.bystander, "treasure = 'kept'\nopen('/tmp/mine', 'w').write('kept'); open('mine', 'w').write('kept')\nNone").Status)
+	f.before = f.state(t)
+	return f
+}
+
+// preludeCode gives hostile cells raw system calls: what native code in a wheel could do.
+const preludeCode = `import ctypes, os, errno, sys, time, signal
+libc = ctypes.CDLL(None, use_errno=True)
+def sc(name, *args):
+    ctypes.set_errno(0)
+    r = libc.syscall(ctypes.c_long(NR[name] if isinstance(name, str) else name), *[a if isinstance(a, (bytes, ctypes.Array)) else ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    return 'OK' if r != -1 else errno.errorcode[ctypes.get_errno()]
+def tried(action):
+    try: action()
+    except BaseException as e: return type(e).__name__ if not isinstance(e, OSError) or e.errno is None else errno.errorcode[e.errno]
+    return 'OK'
+`
+
+func (f *field) session(t *testing.T, s *Sandbox) Session {
+	t.Helper()
+	sess, err := s.Start(t.Context(), Spec{Files: map[string]string{"a.csv": f.data}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, sess.Close()) })
+	return sess
+}
+
+// armed is a session that has run the prelude.
+func (f *field) armed(t *testing.T, s *Sandbox) Session {
+	t.Helper()
+	sess := f.session(t, s)
+	res := run(t, sess, f.prelude)
+	require.Equal(t, trajectory.CellOK, res.Status, res.Traceback)
+	return sess
+}
+
+func (f *field) state(t *testing.T) hostState {
+	t.Helper()
+	read := func(path string) string {
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(b)
+	}
+	s := hostState{
+		CorePattern: read("/proc/sys/kernel/core_pattern"), Hostname: read("/proc/sys/kernel/hostname"),
+		Secret: read(f.secret), Data: read(f.data), Mounts: strings.Count(read("/proc/self/mounts"), "\n"), Reached: f.reached.Load(),
+	}
+	info, err := os.Stat(f.data)
+	require.NoError(t, err)
+	s.Mode = info.Mode()
+	// What a session would leave in shared memory has its name.
+	left, err := filepath.Glob("/dev/shm/*hostile*")
+	require.NoError(t, err)
+	s.Shm = strings.Join(left, " ")
+	return s
+}
+
+// attack runs the cells of h and returns the last result with what the host was told.
+func (h hostile) attack(t *testing.T, sess Session) (Result, *graph) {
+	t.Helper()
+	cells := strings.Split(h.code, "\n# then\n")
+	g := &graph{}
+	for _, code := range cells[:len(cells)-1] {
+		res := runWith(t, sess, code, g)
+		require.False(t, res.NamespaceLost, "%s: %s", h.rule, res.Traceback)
+	}
+	return runWith(t, sess, cells[len(cells)-1], g), g
+}
+
+// holds says why the rule does not hold, or nothing.
+func (h hostile) holds(res Result, g *graph) string {
+	want := h.status
+	if want == "" {
+		want = trajectory.CellOK
+	}
+	said := res.Output + res.Traceback
+	switch {
+	case res.Status != want:
+		return fmt.Sprintf("status %s, want %s: %.2000s", res.Status, want, said)
+	case !regexp.MustCompile(h.says).MatchString(said):
+		return fmt.Sprintf("says %.2000q, want %q", said, h.says)
+	case h.taint != "" && !strings.Contains(strings.Join(g.taints, "\n"), h.taint):
+		return fmt.Sprintf("taints %q, want %q", g.taints, h.taint)
+	}
+	return ""
+}
+
+// unharmed asserts that the host and the other sessions are as before.
+func (f *field) unharmed(t *testing.T) {
+	t.Helper()
+	require.Equal(t, f.before, f.state(t))
+	res := run(t, f.bystander, "print(treasure, open('/tmp/mine').read(), open('mine').read(), sorted(os.listdir('/tmp')) if 'os' in dir() else '')")
+	require.Equal(t, "kept kept kept \n", res.Output, res.Traceback)
+}
+
+// without starts sessions that lack one defence.
+func without(t *testing.T, defence string) *Sandbox {
+	t.Helper()
+	cfg := testConfig()
+	if tier, ok := strings.CutPrefix(defence, "tier:"); ok {
+		s, err := newSandbox(t.Context(), cfg, inspected(t), []Tier{Tier(tier)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	}
+	s := own(t, func(*Config) {})
+	s.off = map[string]bool{defence: true}
+	return s
+}
+
+// uidOf is the user number of a live session on the host.
+func uidOf(t *testing.T, sess Session) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", sess.(*session).proc.pid))
+	require.NoError(t, err)
+	m := regexp.MustCompile(`\nUid:\t(\d+)`).FindSubmatch(b)
+	require.NotNil(t, m)
+	return string(m[1])
+}

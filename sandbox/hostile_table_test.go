@@ -1,0 +1,106 @@
+package sandbox
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func tables() map[string][]hostile {
+	return map[string][]hostile{
+		"reports": reports, "escapes": escapes, "network": network, "cross": cross, "protocol": protocol,
+		"exhaustion": exhaustion, "persistence": persistence, "disguise": disguise,
+	}
+}
+
+func TestHostileCells(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, TierStrict, box(t).Tier())
+	total := 0
+	for name, table := range tables() {
+		total += len(table)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newField(t, box(t))
+			group := t
+			var common Session
+			for _, h := range table {
+				t.Run(h.rule, func(t *testing.T) {
+					var sess Session
+					switch {
+					case h.limits != nil:
+						s := own(t, func(c *Config) { h.limits(&c.Limits) })
+						sess = f.armed(t, s)
+					case h.own && h.taint != "":
+						// What the prelude does taints already.
+						sess = f.session(t, f.box)
+					case h.own:
+						sess = f.armed(t, f.box)
+					default:
+						if common == nil {
+							common = f.armed(group, f.box)
+						}
+						sess = common
+					}
+					res, g := h.attack(t, sess)
+					if res.NamespaceLost && sess == common {
+						common = nil
+					}
+					require.Empty(t, h.holds(res, g), h.code)
+					if h.host != nil {
+						h.host(t, f, sess, g)
+					}
+					f.unharmed(t)
+				})
+			}
+		})
+	}
+	require.GreaterOrEqual(t, total, 120)
+}
+
+// TestEveryDefenceIsNeeded runs the cells that name a defence without it: each must then succeed, else
+// the cell shows nothing.
+func TestEveryDefenceIsNeeded(t *testing.T) {
+	t.Parallel()
+	if engine != EngineFresh {
+		t.Skip("runs once, with fresh interpreters")
+	}
+	byDefence := map[string][]hostile{}
+	for _, table := range tables() {
+		for _, h := range table {
+			if h.off != "" {
+				byDefence[h.off] = append(byDefence[h.off], h)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, len(byDefence), 6)
+	for defence, list := range byDefence {
+		t.Run(defence, func(t *testing.T) {
+			t.Parallel()
+			weak := without(t, defence)
+			f := newField(t, box(t))
+			group := t
+			var common Session
+			for _, h := range list {
+				t.Run(h.rule, func(t *testing.T) {
+					sess := common
+					if h.own || h.limits != nil || sess == nil {
+						if h.limits != nil {
+							h.limits(&weak.cfg.Limits)
+						}
+						sess = f.armed(group, weak)
+						weak.cfg.Limits = testConfig().Limits
+					}
+					res, g := h.attack(t, sess)
+					switch {
+					case res.NamespaceLost:
+						common = nil
+					case !h.own && h.limits == nil:
+						common = sess
+					}
+					require.NotEmpty(t, h.holds(res, g), "%s\n%s", h.code, res.Output)
+				})
+			}
+		})
+	}
+}
