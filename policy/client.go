@@ -37,7 +37,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, root: cfg.root(), key: cfg.key(), rec: cfg.Recorder, open: cfg.Ledger}
+	c := &Client{cfg: cfg, root: cfg.Root(), key: cfg.Key(), rec: cfg.Recorder, open: cfg.Ledger}
 	if c.rec == nil {
 		c.rec = noRecorder{}
 	}

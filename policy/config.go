@@ -88,16 +88,16 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// key is the bearer token, from the configuration or the environment.
-func (c Config) key() Secret {
+// Key is the bearer token, from the configuration or the environment.
+func (c Config) Key() Secret {
 	if c.APIKeyEnv != "" {
 		return NewSecret(strings.TrimSpace(os.Getenv(c.APIKeyEnv)))
 	}
 	return c.APIKey
 }
 
-// root is BaseURL without a trailing slash and /v1.
-func (c Config) root() string {
+// Root is BaseURL without a trailing slash and /v1.
+func (c Config) Root() string {
 	return strings.TrimSuffix(strings.TrimRight(c.BaseURL, "/"), "/v1")
 }
 

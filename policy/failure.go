@@ -46,14 +46,22 @@ func (c *Client) failureUnder200(body []byte, cause error) *Error {
 
 // failure classifies an answer that is not 200.
 func (c *Client) failure(status int, header http.Header, body []byte) *Error {
-	message := errorMessage(body)
-	e := &Error{Outcome: Rejected, Status: status, Err: c.redact(errors.New(message))}
+	e := Classify(status, errorMessage(body))
+	e.Err = c.redact(e.Err)
+	if e.Outcome == Overloaded {
+		e.RetryAfter = retryAfter(header.Get("Retry-After"), time.Now())
+	}
+	return e
+}
+
+// Classify is the one table from an HTTP status and an error's words to an outcome.
+func Classify(status int, message string) *Error {
+	e := &Error{Outcome: Rejected, Status: status, Err: errors.New(excerpt([]byte(message)))}
 	switch {
 	case status == http.StatusBadRequest && isContextLimit(message):
 		e.Outcome = ContextFull
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		e.Outcome = Overloaded
-		e.RetryAfter = retryAfter(header.Get("Retry-After"), time.Now())
 	case status >= 500, status == http.StatusRequestTimeout:
 		e.Outcome = Unreachable
 	}

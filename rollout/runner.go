@@ -38,8 +38,11 @@ type Analyzer interface {
 
 // Runner runs single trajectories. Safe for concurrent use.
 type Runner struct {
-	Config    Config
-	Policy    Policy
+	Config Config
+	Policy Policy
+	// Text takes Policy's place for teachers and baselines that give no token ids: the trajectories
+	// are marked TextOnly and hold no segments. The tokenizer then only counts and parses.
+	Text      policy.TextPolicy
 	Tokenizer Tokenizer
 	Chat      Chat
 	Sandbox   sandbox.Provider
@@ -115,6 +118,10 @@ func (r *run) play(ctx context.Context) End {
 				r.machine.Stop(trajectory.Stale, errStale)
 				continue
 			}
+			if r.Text != nil {
+				r.write(ctx, r.machine, s)
+				continue
+			}
 			r.generate(ctx, r.machine, s)
 		case RunCell:
 			if err := r.cell(ctx, r.machine, s); err != nil {
@@ -150,6 +157,9 @@ func (r *run) finish(end End) trajectory.Trajectory {
 	if err := m.Check(t.Segments); err != nil && end.Reason.Rewarded() {
 		// A broken invariant is our fault and must not become a training row.
 		t.Termination, t.Error = trajectory.Canceled, fmt.Sprintf("rollout %s: %v", t.ID, err)
+	}
+	if r.Text != nil {
+		t.TextOnly, t.Segments, t.DriftTurns = true, nil, 0
 	}
 	return *t
 }

@@ -38,7 +38,7 @@ var adapters = map[string][]string{
 	"github.com/nats-io/":               {"jetstream"},
 	"github.com/parquet-go/":            {"dataset/parquet"},
 	"google.golang.org/grpc":            {"dataset/feed", "reward/rpc", "reward/scorehook", "proto/verigraph/v1", "cmd/"},
-	"github.com/sashabaranov/":          {"reward/openai"},
+	"github.com/sashabaranov/":          {"reward/openai", "policy/openaichat"},
 	"github.com/prometheus/":            {"cmd/"},
 	"github.com/spf13/":                 {"cmd/"},
 	"gocloud.dev/":                      {"blob"},
