@@ -38,6 +38,10 @@ type Sandbox struct {
 	// scratch is the host directory of the confined tier's working directories.
 	scratch string
 
+	// checks is what the last self-test saw.
+	checks map[string]string
+	// beforeSelfTest is called with the directory of its files; for tests.
+	beforeSelfTest func(dir string)
 	// off names defences that tests leave out.
 	off map[string]bool
 

@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,24 +72,39 @@ func TestThisHostReachesTheStrictTier(t *testing.T) {
 
 func TestTheSelfTestNamesWhatDoesNotHold(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, judge(TierNone, `{"read_data": ""}`), "self-test: descriptors: did not run")
+	require.ErrorContains(t, judge(TierNone, map[string]string{"read_data": ""}), "self-test: descriptors: did not run")
 	good := map[string]string{}
 	for _, name := range TierStrict.required() {
 		good[name] = ""
 	}
-	render := func(m map[string]string) string {
-		var parts []string
-		for k, v := range m {
-			parts = append(parts, fmt.Sprintf("%q: %q", k, v))
-		}
-		return "{" + strings.Join(parts, ",") + "}"
-	}
-	require.NoError(t, judge(TierStrict, render(good)))
+	require.NoError(t, judge(TierStrict, good))
 	for _, name := range TierStrict.required() {
 		good[name] = "it was possible"
-		require.ErrorContains(t, judge(TierStrict, render(good)), "self-test: "+name+": it was possible")
+		require.ErrorContains(t, judge(TierStrict, good), "self-test: "+name+": it was possible")
 		good[name] = ""
 	}
+}
+
+// TestTheSelfTestOutlivesASweepOfTheTemporaryDirectory takes the self-test's files away while it runs.
+func TestTheSelfTestOutlivesASweepOfTheTemporaryDirectory(t *testing.T) {
+	t.Parallel()
+	s := own(t, func(*Config) {})
+	swept := false
+	s.beforeSelfTest = func(dir string) {
+		if !swept {
+			swept = true
+			require.NoError(t, os.RemoveAll(s.scratch))
+		}
+	}
+	require.NoError(t, s.selfTest(t.Context()))
+	require.True(t, swept)
+	// What is no sweep is not tried again.
+	calls := 0
+	s.beforeSelfTest = func(string) { calls++ }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.selfTest(ctx), context.Canceled)
+	require.Equal(t, 1, calls)
 }
 
 // TestTooLittleIsolationIsARefusalToStart runs sessions of a lower tier against the promises of a
@@ -114,7 +129,9 @@ func TestTooLittleIsolationIsARefusalToStart(t *testing.T) {
 		require.NoError(t, err)
 		res := run(t, sess, s.selfTestCell(secret))
 		require.NoError(t, sess.Close())
-		err = judge(tc.promised, res.Output)
+		var checks map[string]string
+		require.NoError(t, json.Unmarshal([]byte(res.Output), &checks))
+		err = judge(tc.promised, checks)
 		for _, name := range tc.finds {
 			require.ErrorContains(t, err, "self-test: "+name+":", tc.real)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -43,17 +44,45 @@ func concat(lists ...[]string) []string {
 // look at is set by calls whose failure ends the start.
 var optional = map[string]bool{"no_new_privs": true, "seccomp_filter": true, "no_capabilities": true, "empty_bounding_set": true, "no_host_processes": true}
 
-// selfTest runs a real session that tries what the tier forbids.
+// selfTest runs a real session that tries what the tier forbids. Something that clears the
+// temporary directory at that moment takes its files away, which says nothing about isolation.
 func (s *Sandbox) selfTest(ctx context.Context) error {
+	var err error
+	for range 3 {
+		var swept bool
+		if swept, err = s.selfTestOnce(ctx); !swept {
+			break
+		}
+	}
+	return err
+}
+
+// selfTestOnce also reports whether its files were gone before it ended.
+func (s *Sandbox) selfTestOnce(ctx context.Context) (swept bool, err error) {
+	if err := os.MkdirAll(s.scratch, 0o755); err != nil {
+		return false, err
+	}
 	dir, err := os.MkdirTemp(s.scratch, "selftest-")
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer os.RemoveAll(dir)
+	err = s.selfTestIn(ctx, dir)
+	if err != nil {
+		_, gone := os.Stat(filepath.Join(dir, "selftest.csv"))
+		swept = errors.Is(gone, os.ErrNotExist)
+	}
+	return swept, err
+}
+
+func (s *Sandbox) selfTestIn(ctx context.Context, dir string) error {
 	data, secret := filepath.Join(dir, "selftest.csv"), filepath.Join(dir, "secret")
 	if err := errors.Join(os.WriteFile(data, []byte("a,b\n"), 0o644), os.WriteFile(secret, []byte("secret"), 0o644),
 		os.Chmod(dir, 0o755), os.Chmod(s.scratch, 0o755)); err != nil {
 		return err
+	}
+	if s.beforeSelfTest != nil {
+		s.beforeSelfTest(dir)
 	}
 	slot, err := s.acquire(ctx)
 	if err != nil {
@@ -73,15 +102,34 @@ func (s *Sandbox) selfTest(ctx context.Context) error {
 	if res.Status != trajectory.CellOK {
 		return fmt.Errorf("self-test: %s: %s%s", res.Status, res.Traceback, res.Output)
 	}
-	return judge(s.tier, res.Output)
+	s.checks = nil
+	if err := json.Unmarshal([]byte(strings.TrimSpace(res.Output)), &s.checks); err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
+	return judge(s.tier, s.checks)
+}
+
+// Check is one thing that the self-test tried.
+type Check struct {
+	Name string
+	// Problem is empty where it holds.
+	Problem string
+	// Required: the tier promises it.
+	Required bool
+}
+
+// Checks are what the self-test found, sorted by name.
+func (s *Sandbox) Checks() []Check {
+	var out []Check
+	for name, problem := range s.checks {
+		out = append(out, Check{Name: name, Problem: problem, Required: slices.Contains(s.tier.required(), name)})
+	}
+	slices.SortFunc(out, func(a, b Check) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // judge compares what the self-test saw with what the tier promises.
-func judge(tier Tier, output string) error {
-	var checks map[string]string
-	if err := json.Unmarshal([]byte(strings.TrimSpace(output)), &checks); err != nil {
-		return fmt.Errorf("self-test: %w", err)
-	}
+func judge(tier Tier, checks map[string]string) error {
 	var errs []error
 	for _, name := range tier.required() {
 		why, ran := checks[name]
