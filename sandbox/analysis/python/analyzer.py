@@ -70,7 +70,7 @@ class Cell:
         self.source = source
         self.lines = None
         self.machine = m = Pass({}, 0, source)
-        self.coder = Coder(raw, m.module)
+        self.coder = Coder(raw, m.module, source)
         for name, value in raw.items():
             if not name.startswith("$"):
                 v = m.base[name] = self.coder.decode(value)
@@ -211,10 +211,10 @@ class Cell:
                 live = m.live(v)
                 if live is not v or v.code:
                     frozen[name] = live
-        for name, v in list(m.base.items()):
+        for name in m.unseen:
             # Names that the state does not hold, seen for the first time.
-            if name not in frozen and ("name", name) in m.sites:
-                frozen[name] = m.live(v)
+            if name not in frozen and name in m.base:
+                frozen[name] = m.live(m.base[name])
         for name, v in frozen.items():
             if v is None:
                 delta[name] = None
@@ -235,7 +235,13 @@ class Cell:
     def names(self, out, key, mask):
         m = self.machine
         if mask:
-            put(out, key, [n for i, n in enumerate(m.names) if mask >> i & 1])
+            found = []
+            while mask:
+                low = mask & -mask
+                found.append(m.names[low.bit_length() - 1])
+                mask ^= low
+            found.sort()
+            out[key] = found
 
     def call(self, entry):
         lib, node, dynamic, arguments, template = entry

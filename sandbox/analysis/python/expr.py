@@ -3,6 +3,7 @@
 import ast
 
 from machine import TooComplex, mix_onto
+from scope import nodes
 from values import *
 
 # Attributes of tabular objects that are plain values.
@@ -542,7 +543,7 @@ def arithmetic(a, b, op):
 def has_walrus(n):
     known = getattr(n, "_walrus", None)
     if known is None:
-        known = n._walrus = any(type(c) is ast.NamedExpr for c in ast.walk(n))
+        known = n._walrus = any(type(c) is ast.NamedExpr for c in nodes(n))
     return known
 
 

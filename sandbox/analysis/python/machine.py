@@ -100,6 +100,7 @@ class Machine:
         self.tries = []
         self.site = None
         self.imported = set()
+        self.unseen = []              # names that the statement uses and nothing is known of
 
     def bit(self, name):
         i = self.index.get(name)
@@ -248,6 +249,7 @@ class Machine:
                 return V(BUILTIN, lib="builtins." + name)
             # Bound by something the pass could not see, or not at all.
             v = self.base[name] = V(ANY, self.root(("name", name)), 0, (UNKNOWN,))
+            self.unseen.append(name)
         if v.kind in LIBRARY and not v.own:
             return v
         return alt(v, reads=self.bit(name))

@@ -6,6 +6,41 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
+# Fields that hold no expression or statement.
+_LEAVES = frozenset("""ctx op ops id attr arg name names module level conversion kind type_comment type_ignores n s rest
+    cls_name asname""".split())
+
+
+def child_fields(t):
+    """The fields of a node type under which other nodes stand."""
+    fields = _FIELDS.get(t)
+    if fields is None:
+        fields = _FIELDS[t] = tuple(f for f in getattr(t, "_fields", ()) if f not in _LEAVES)
+    return fields
+
+
+_FIELDS = {}
+
+
+def nodes(node):
+    """The node and all nodes below it, contexts and operators left out; None and texts are among them."""
+    out = [node]
+    for n in out:
+        t = type(n)
+        if t is ast.Name or t is ast.Constant:
+            continue
+        for name in child_fields(t):
+            value = getattr(n, name)
+            if value.__class__ is list:
+                out += value
+            elif value.__class__ not in _PLAIN:
+                out.append(value)
+    return out
+
+
+_PLAIN = (type(None), str, int, bool)
+
+
 class Scope:
     __slots__ = ("locals", "globals", "nonlocals", "inner", "generator")
 
@@ -83,5 +118,5 @@ def free_names(node):
     """All names that occur in a function: a superset of what it captures."""
     known = getattr(node, "_free", None)
     if known is None:
-        known = node._free = {n.id for n in ast.walk(node) if type(n) is ast.Name}
+        known = node._free = {n.id for n in nodes(node) if type(n) is ast.Name}
     return known

@@ -5,11 +5,12 @@ Keys are names, plus "$f:<hash>" for the source of a function or class that name
 
 import ast
 import hashlib
-import json
+import re
 
 from scope import free_names
 from values import *
 
+LINE_END = re.compile(r"\r\n?|\n")
 _trees = {}
 MAX_TREES = 2000
 # Code that is nested deeper, or takes more, is kept as unknown code: calls of it are untracked.
@@ -41,11 +42,12 @@ def forget():
 class Coder:
     """Turns values into JSON and back; sources of functions are kept apart, by hash."""
 
-    def __init__(self, raw, module):
+    def __init__(self, raw, module, source):
         self.raw = raw                # key -> decoded JSON of the incoming state
         self.module = module          # the module frame: the closure of top-level functions
         self.known = set(k for k in raw if k.startswith("$f:"))
         self.new = {}
+        self.source = source          # of this cell
         self.closures = {}            # closures with a root are one object for all that share them
 
     # ---- out ----------------------------------------------------------------------------------
@@ -124,17 +126,29 @@ class Coder:
             return None
         return {n: self.encode(v, depth) for n, v in env.items()}
 
+    def written(self, node):
+        """The function's source, which parses to the same function; None when there is none."""
+        if node.col_offset == 0 and type(node) is ast.FunctionDef and self.source.isascii():
+            # Written at the margin, so a statement of this cell as it stands: unparsing takes ten times as long.
+            lines = LINE_END.split(self.source)[node.lineno - 1:node.end_lineno]
+            lines[-1] = lines[-1][:node.end_col_offset]
+            return "\n".join(lines)
+        try:
+            text = ast.unparse(node) if type(node) is not ast.Lambda and type(node) is not ast.GeneratorExp \
+                else "(" + ast.unparse(node).strip() + ")"
+        except (RecursionError, ValueError):
+            return None
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.decorator_list:
+            text = "\n".join(text.split("\n")[len(node.decorator_list):]) if all(
+                d.lineno == d.end_lineno for d in node.decorator_list) else text
+        return text
+
     def keep(self, node):
         key = getattr(node, "_key", None)
         if key is None:
-            try:
-                text = ast.unparse(node) if type(node) is not ast.Lambda and type(node) is not ast.GeneratorExp \
-                    else "(" + ast.unparse(node).strip() + ")"
-            except (RecursionError, ValueError):
+            text = self.written(node)
+            if text is None:
                 return None
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.decorator_list:
-                text = "\n".join(text.split("\n")[len(node.decorator_list):]) if all(
-                    d.lineno == d.end_lineno for d in node.decorator_list) else text
             if len(text) > 60000:
                 return None
             key = node._key = "$f:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

@@ -8,6 +8,7 @@ uses none of them. What is found is a mark, not a defence.
 import ast
 import re
 
+from scope import child_fields
 from tables import PRIMITIVES, PROTECTED, words
 
 DENIED_MODULES = words("ctypes _ctypes cffi gc inspect socket _socket unittest.mock mock code codeop bdb pdb "
@@ -37,11 +38,12 @@ _TEXT = re.compile(r"__(globals|code|closure|builtins|subclasses|mro)__|_verigra
 _DYNAMIC_CODE = words("exec eval compile")
 _ATTRIBUTE_FUNCTIONS = words("getattr setattr delattr hasattr attrgetter methodcaller")
 _PATH_FUNCTIONS = words("import_module __import__ open")
-# Fields that hold no expression or statement.
-_LEAVES = words("ctx op ops id attr arg name names module level conversion kind type_comment type_ignores n s rest cls_name asname")
-_PLAIN = (str, int, bool)
-_CHILDREN = {}
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# What a call must be of for there to be more to see in it.
+_CALLED_NAMES = _DYNAMIC_CODE | _ATTRIBUTE_FUNCTIONS | _PATH_FUNCTIONS | PRIMITIVES
+_CALLED_ATTRIBUTES = _ATTRIBUTE_FUNCTIONS | _PATH_FUNCTIONS | {"__setattr__", "__delattr__"}
+_NAMES = _DYNAMIC_CODE | {"__builtins__"}
+_PLAIN = (type(None), str, int, bool)
+_SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
 
 
 class Scan:
@@ -50,55 +52,65 @@ class Scan:
     def __init__(self, lib):
         self.lib = lib
         self.imports = {}
+        self.paths = {}          # what lib said
         self.found = set()
         self.calls = []          # syntactic calls of primitives
 
     def scan(self, node, scoped=False):
-        # (node, inside a function): a binding there is local, unless declared global.
-        stack = [(node, scoped)]
-        while stack:
-            n, local = stack.pop()
-            check = _CHECKS.get(type(n))
-            if check is not None:
-                check(self, n, local)
-            t = type(n)
-            if t is ast.Name or t is ast.Constant:
-                continue
-            if t in _FUNCTIONS or t is ast.ClassDef:
-                for field in ("decorator_list", "bases"):
-                    stack += [(c, local) for c in getattr(n, field, ())]
-                if t is ast.ClassDef:
-                    stack += [(k.value, local) for k in n.keywords]
-                else:
-                    stack += [(d, local) for d in n.args.defaults + n.args.kw_defaults if d]
-                    stack += [(a.annotation, local) for a in n.args.args if a.annotation]
-                body = n.body if isinstance(n.body, list) else [n.body]
-                stack += [(c, True) for c in body]
-            else:
-                fields = _CHILDREN.get(t)
-                if fields is None:
-                    fields = _CHILDREN[t] = tuple(f for f in t._fields if f not in _LEAVES)
-                for name in fields:
+        # (nodes, inside a function): a binding there is local, unless declared global.
+        work = [([node], scoped)]
+        checks = _CHECKS
+        while work:
+            stack, local = work.pop()
+            while stack:
+                n = stack.pop()
+                t = n.__class__
+                if t is ast.Name:
+                    if n.ctx.__class__ is not ast.Load or n.id in _NAMES or n.id[0] == "_":
+                        self.name(n, local)
+                    continue
+                if t is ast.Constant:
+                    value = n.value
+                    if value.__class__ is str and ("_" in value or "/" in value):
+                        self.text(value)
+                    continue
+                check = checks.get(t)
+                if check is not None:
+                    check(self, n, local)
+                if t in _SCOPES:
+                    for field in ("decorator_list", "bases"):
+                        stack += getattr(n, field, ())
+                    if t is ast.ClassDef:
+                        stack += [k.value for k in n.keywords]
+                    else:
+                        stack += [d for d in n.args.defaults + n.args.kw_defaults if d]
+                        stack += [a.annotation for a in n.args.args if a.annotation]
+                    work.append((n.body[::-1] if n.body.__class__ is list else [n.body], True))
+                    continue
+                for name in child_fields(t):
                     value = getattr(n, name)
-                    if type(value) is list:
-                        for c in reversed(value):
-                            if c is not None and type(c) is not str:
-                                stack.append((c, local))
-                    elif value is not None and type(value) not in _PLAIN:
-                        stack.append((value, local))
+                    if value.__class__ is list:
+                        if value:
+                            stack += value[::-1]
+                    elif value.__class__ not in _PLAIN:
+                        stack.append(value)
         return self.found
 
     def path(self, n):
         """The import path of an expression such as np.random, or None."""
         parts = []
-        while type(n) is ast.Attribute:
+        while n.__class__ is ast.Attribute:
             parts.append(n.attr)
             n = n.value
         if type(n) is ast.Call and type(n.func) is ast.Name and n.func.id == "__import__" and n.args \
                 and type(n.args[0]) is ast.Constant and type(n.args[0].value) is str:
             base = n.args[0].value
         elif type(n) is ast.Name:
-            base = self.imports.get(n.id) or self.lib(n.id)
+            base = self.imports.get(n.id)
+            if base is None:
+                base = self.paths.get(n.id, self)
+                if base is self:
+                    base = self.paths[n.id] = self.lib(n.id)
         else:
             return None
         return ".".join([base] + parts[::-1]) if base else None
@@ -208,6 +220,8 @@ class Scan:
         first = n.args[0] if n.args else None
         literal = first.value if type(first) is ast.Constant else None
         name = f.id if type(f) is ast.Name else None
+        if name not in _CALLED_NAMES and (type(f) is not ast.Attribute or f.attr not in _CALLED_ATTRIBUTES):
+            return
         if name in PRIMITIVES:
             self.calls.append(n)
         if name in _DYNAMIC_CODE:
@@ -216,7 +230,7 @@ class Scan:
                 self.found.add("call:" + name)
             else:
                 self.nested(literal)
-        if name in _ATTRIBUTE_FUNCTIONS or type(f) is ast.Attribute and f.attr in _ATTRIBUTE_FUNCTIONS | {"__setattr__"}:
+        if name in _ATTRIBUTE_FUNCTIONS or type(f) is ast.Attribute and f.attr in _CALLED_ATTRIBUTES - _PATH_FUNCTIONS:
             for a in n.args:
                 if type(a) is ast.Constant and type(a.value) is str:
                     self.attribute_name(a.value)
@@ -227,7 +241,7 @@ class Scan:
             self.store(first, attribute)
             if type(f) is ast.Attribute and self.path(f.value):
                 self.store(f.value, attribute)
-        path = self.path(f) if type(f) is ast.Attribute and f.attr in _PATH_FUNCTIONS or name == "open" else None
+        path = self.path(f) if type(f) is ast.Attribute and f.attr in _PATH_FUNCTIONS or name in _PATH_FUNCTIONS else None
         if name == "__import__" or path in ("importlib.import_module", "importlib.__import__"):
             if type(literal) is str:
                 self.module(literal)

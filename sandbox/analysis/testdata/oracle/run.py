@@ -1,0 +1,379 @@
+"""The oracle: what depends on what, found by running cells with other data.
+
+A case is run as it stands, then once for each perturbation of a file or of one variable right after
+the statement that made it. What then differs from the first run depends on what was perturbed. The
+static pass has no part in this.
+
+Cases come as JSON lines on standard input, results go as JSON lines to standard output. Every run has a
+directory of its own; every case has a process of its own, and so has every run of a case that changes
+its interpreter ("isolate").
+"""
+
+import ast
+import builtins
+import gc
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import string
+import struct
+import sys
+import tempfile
+import types
+import warnings
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+os.environ["MPLBACKEND"] = "Agg"
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+
+import fixture  # noqa: E402
+import perturb  # noqa: E402
+from fingerprint import fingerprint  # noqa: E402
+
+HIDDEN = ("bind", "infer", "submit_answer", "Claim", "__builtins__", "__name__", "__doc__", "__package__", "__loader__",
+          "__spec__", "__warningregistry__", "__annotations__", "__conditional_annotations__")
+AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
+# Processor time of one case.
+SECONDS = 300
+
+
+class Claim:
+    def __init__(self, name, text):
+        self.id, self.text = name, text
+
+
+def kind_of(v):
+    if isinstance(v, (bool, np.bool_)):
+        return "boolean"
+    if isinstance(v, (int, float, complex, np.number)) or type(v).__name__ in ("Decimal", "Fraction"):
+        return "number"
+    if v is None:
+        return "none"
+    if isinstance(v, str):
+        return "string"
+    if isinstance(v, (list, tuple, set, dict, pd.Index)) or isinstance(v, (np.ndarray, pd.Series)) and len(v) < 50:
+        return "list"
+    if isinstance(v, (pd.DataFrame, np.ndarray, pd.Series)):
+        return "table"
+    return "date" if type(v).__module__ in ("datetime", "pandas") or isinstance(v, pd.Timestamp) else "other"
+
+
+class Run:
+    """One run of a case. change is (cell, statement, name, kind, seed) or None."""
+
+    def __init__(self, cells, change=None, baseline=None):
+        self.cells, self.change, self.baseline = cells, change, baseline
+        self.events, self.claims, self.opened = [], [], []
+        self.prints = []         # per statement: {name: (digest, comparable)} of what changed there
+        self.own = True          # whether the perturbation changed its variable
+        self.files = set(os.listdir("."))
+        self.here = os.path.realpath(".") + "/"
+        self.cell = self.statement = 0
+        self.running = False
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        self.names = main.__dict__
+        self.names.update(bind=self.bind, infer=self.infer, submit_answer=self.submit, Claim=Claim, __builtins__=builtins)
+        Run.now = self
+
+    now = None
+
+    @classmethod
+    def hook(cls, event, args):
+        if cls.now is not None and cls.now.running:
+            cls.now.audit(event, args)
+
+    def audit(self, event, args):
+        if event == "open" and isinstance(args[0], (str, bytes)) and not args[2] & os.O_WRONLY:
+            path = os.path.realpath(os.fsdecode(args[0]))
+            if path.startswith(self.here) and path[len(self.here):] in self.files:
+                self.opened.append(path[len(self.here):])
+
+    def bind(self, *args, **values):
+        template = args[0] if args else values.pop("template_str", None) or values.pop("template")
+        f = string.Formatter()
+        fields = []
+        for _, name, spec, conversion in f.parse(template):
+            if name is not None:
+                source = "{" + name + ("!" + conversion if conversion else "") + (":" + spec if spec else "") + "}"
+                first = name.partition(".")[0].partition("[")[0]
+                fields.append({"name": first, "text": f.vformat(source, (), values)})
+        claim = Claim("c%d" % (len(self.claims) + 1), f.vformat(template, (), values))
+        self.claims.append((self.cell, self.statement, claim.text + repr([x["text"] for x in fields])))
+        self.event("bind", {
+            "statement": self.statement, "line": self.line(), "template": template, "fields": fields,
+            "values": [{"name": n, "kind": kind_of(v), "type": type(v).__name__, "repr": repr(v)[:200]} for n, v in values.items()]})
+        return claim
+
+    def line(self):
+        frame = sys._getframe(2)
+        while frame is not None and not frame.f_code.co_filename.startswith("<cell"):
+            frame = frame.f_back
+        return frame.f_lineno if frame else 0
+
+    @staticmethod
+    def ids(claims):
+        return [claims.id] if isinstance(claims, Claim) else [c.id for c in claims]
+
+    def infer(self, premises=None, conclusion=None, reasoning=None):
+        claim = Claim("c%d" % (len(self.claims) + 1), conclusion)
+        self.claims.append((self.cell, self.statement, conclusion))
+        self.event("infer", {"statement": self.statement, "premises": self.ids(premises), "conclusion": conclusion,
+                             "reasoning": reasoning})
+        return claim
+
+    def submit(self, claims=None, *more):
+        self.event("submit", {"statement": self.statement, "claims": self.ids([claims, *more] if more else claims)})
+
+    def event(self, what, body):
+        self.events.append([what, body])
+
+    def data(self):
+        return {n: v for n, v in self.names.items() if n not in HIDDEN and not isinstance(v, types.ModuleType)}
+
+    def run(self):
+        """Plays all cells; a cell ends at its first exception, as in a session."""
+        known = {}
+        for self.cell, source in enumerate(self.cells):
+            self.statement = 0
+            status = "ok"
+            try:
+                flags = ast.PyCF_ONLY_AST | AWAIT
+                tree = compile(source, "<cell %d>" % self.cell, "exec", flags, dont_inherit=True)
+            except SyntaxError:
+                self.event("end", "syntax_error")
+                continue
+            for self.statement, node in enumerate(tree.body):
+                before = dict(self.names)
+                if not self.step(node):
+                    status = "error"
+                    if self.change and self.baseline["status"][self.cell] == "ok":
+                        return self      # later cells would run on names of which nothing is known
+                    known = self.look(known, before, False)
+                    break
+                bound = sorted(n for n, v in self.names.items() if n not in HIDDEN and (n not in before or before[n] is not v))
+                unbound = sorted(n for n in before if n not in self.names and n not in HIDDEN)
+                self.event("completed", {"index": self.statement, "bound": bound, "unbound": unbound,
+                                         "opened": sorted(set(self.opened))})
+                self.opened = []
+                known = self.look(known, before, True)
+                self.alter()
+            self.event("end", status)
+        return self
+
+    def step(self, node):
+        try:
+            body = ast.Module([node], [])
+            code = compile(body, "<cell %d>" % self.cell, "exec", AWAIT, dont_inherit=True)
+            self.running = True
+            out = eval(code, self.names)
+            if isinstance(out, types.CoroutineType):
+                import asyncio
+                asyncio.run(out)
+            return True
+        except Exception:
+            return False
+        finally:
+            self.running = False
+
+    def look(self, known, before, completed):
+        """Takes the fingerprints that this statement may have changed."""
+        at = len(self.prints)
+        data = self.data()
+        if self.change is None:
+            now = {n: fingerprint(v) for n, v in data.items()}
+            self.prints.append({"at": [self.cell, self.statement], "all": now,
+                                "changed": sorted(n for n in now if n not in known or known[n] != now[n] or before.get(n) is not data[n])})
+            return now
+        base = self.baseline["prints"][at] if at < len(self.baseline["prints"]) else None
+        if base is None or base["at"] != [self.cell, self.statement]:
+            self.prints.append(None)
+            return known
+        last = at == len(self.baseline["prints"]) - 1
+        wanted = set(base["all"]) if last else {n for n in base["all"] if n in base["changed"] or before.get(n) is not data.get(n)}
+        self.prints.append({n: fingerprint(data[n])[0] if n in data else "gone" for n in wanted})
+        return known
+
+    def alter(self):
+        if self.change is None or self.change[:2] != (self.cell, self.statement):
+            return
+        _, _, name, kind, seed = self.change
+        if name is None or name not in self.names:
+            return
+        old = self.names[name]
+        new = perturb.value(old, kind, seed)
+        if new is old or type(new) is not type(old) or fingerprint(new)[0] == fingerprint(old)[0]:
+            self.own = False
+            return
+        self.names[name] = new
+
+
+def apart(work):
+    """work() in a forked process; None when it dies."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(read)
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(null, fd)
+            body = json.dumps(work()).encode()
+            body = struct.pack(">I", len(body)) + body
+            with open(write, "wb") as f:
+                f.write(body)
+        except BaseException as e:
+            Run.trouble = e
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, "rb") as f:
+        body = f.read()
+    os.waitpid(pid, 0)
+    if len(body) < 4 or len(body) - 4 != struct.unpack(">I", body[:4])[0]:
+        return None
+    return json.loads(body[4:])
+
+
+def within(work, directory):
+    """work() in a copy of directory, with what it may have left in libraries set back first."""
+    there = tempfile.mkdtemp(prefix="oracle")
+    home, path = os.getcwd(), list(sys.path)
+    try:
+        shutil.copytree(directory, there, dirs_exist_ok=True)
+        os.chdir(there)
+        sys.path.insert(0, there)
+        sys.modules.pop("strange", None)
+        random.seed(4)
+        np.random.seed(4)
+        sys.modules["matplotlib.pyplot"].close("all")
+        return json.loads(json.dumps(work()))
+    finally:
+        Run.now = None
+        os.chdir(home)
+        sys.path[:] = path
+        shutil.rmtree(there, ignore_errors=True)
+
+
+def first(cells):
+    r = Run(cells).run()
+    status = [e[1] for e in r.events if e[0] == "end"]
+    return {"events": r.events, "prints": r.prints, "claims": r.claims, "status": status}
+
+
+def again(cells, change, baseline, file=None):
+    def work():
+        if file is not None:
+            perturb.file(*file)
+        r = Run(cells, change, baseline).run()
+        return {"own": r.own, "prints": r.prints, "claims": r.claims}
+    return work
+
+
+def differences(baseline, run, after, noisy):
+    """Positions and names whose contents differ, claims that differ, and how far the run came."""
+    names, claims = set(), set()
+    for at, (base, now) in enumerate(zip(baseline["prints"], run["prints"])):
+        if now is None or at <= after:
+            continue
+        for name, digest in now.items():
+            if base["all"][name][0] != digest and (at, name) not in noisy:
+                names.add((at, name))
+    reached = len(run["prints"])
+    complete = reached == len(baseline["prints"])
+    for i, claim in enumerate(baseline["claims"]):
+        at = position(baseline, claim)
+        if at <= after or at >= reached and not complete:
+            continue
+        if i >= len(run["claims"]) or run["claims"][i] != claim:
+            claims.add(i)
+    return names, claims, reached
+
+
+def position(baseline, claim):
+    return next((i for i, p in enumerate(baseline["prints"]) if p["at"] == claim[:2]), len(baseline["prints"]))
+
+
+def perturbations(case, baseline):
+    """All roots: files, and variables at the statement that gave them their contents."""
+    opened = {o for what, e in baseline["events"] if what == "completed" for o in e["opened"]}
+    text = "\n".join(case["cells"])
+    for name in sorted(os.listdir(case["dir"])):
+        if not name.endswith((".py", ".md")) and (name in opened or name in text or "listdir" in text or "glob" in text or "input()" in text):
+            yield {"root": "file", "name": name}, -1
+    if not case.get("variables", True):
+        return
+    for at, p in enumerate(baseline["prints"][:-1]):
+        for name in p["changed"][: case.get("most", 8)]:
+            yield {"root": "variable", "name": name, "at": p["at"]}, at
+
+
+def play(case):
+    cells = case["cells"]
+
+    def isolated(work, directory):
+        return apart(lambda: within(work, directory)) if case.get("isolate") else within(work, directory)
+
+    baseline = isolated(lambda: first(cells), case["dir"])
+    repeat = isolated(lambda: first(cells), case["dir"])
+    if baseline is None or repeat is None:
+        return {"id": case["id"], "error": "the case does not run"}
+    noisy = set()
+    for at, (p, q) in enumerate(zip(baseline["prints"], repeat["prints"])):
+        noisy |= {(at, n) for n in p["all"] if q["all"].get(n) != p["all"][n]}
+    roots = []
+    for root, after in perturbations(case, baseline):
+        names, claims, reached, runs = set(), set(), 0, 0
+        for seed in range(case.get("seeds", 1)):
+            for kind in case.get("kinds") or perturb.KINDS:
+                if root["root"] == "file":
+                    work = again(cells, (-1, -1, None, kind, seed), baseline, (root["name"], kind, seed))
+                else:
+                    work = again(cells, (*root["at"], root["name"], kind, seed), baseline)
+                got = isolated(work, case["dir"])
+                if got is None or not got["own"]:
+                    continue
+                runs += 1
+                n, c, r = differences(baseline, got, after, noisy)
+                names, claims, reached = names | n, claims | c, max(reached, r)
+        if runs:
+            roots.append({**root, "after": after, "runs": runs, "reached": reached, "changed": sorted(names), "claims": sorted(claims)})
+    positions = [{"at": p["at"], "changed": p["changed"], "hidden": sorted(n for n, v in p["all"].items() if not v[1])}
+                 for p in baseline["prints"]]
+    return {"id": case["id"], "events": baseline["events"], "positions": positions, "roots": roots,
+            "claims": [position(baseline, c) for c in baseline["claims"]], "noisy": sorted(noisy)}
+
+
+def main():
+    warnings.simplefilter("ignore")
+    sys.setrecursionlimit(3000)
+    builtins.input = lambda *_: "c.csv"
+    import matplotlib.pyplot
+    import scipy.stats
+    import sklearn.ensemble
+    import sklearn.linear_model
+    import sklearn.pipeline
+    import sklearn.preprocessing  # noqa: F401
+    sys.addaudithook(Run.hook)
+    gc.collect()
+    gc.freeze()
+    out = sys.stdout
+    sys.stdout = io.StringIO()
+    with tempfile.TemporaryDirectory(prefix="oracle") as small:
+        fixture.write(small)
+        for line in sys.stdin:
+            case = json.loads(line)
+            case["dir"] = case.get("dir") or small
+            result = apart(lambda case=case: play(case)) or {"id": case["id"], "error": "the case ends its process"}
+            print(json.dumps(result), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()
