@@ -37,9 +37,19 @@ func replayRun(t *testing.T, config string) string {
 	return out
 }
 
-func TestReplayPrintsATableOfClaimsAndFailsOnAConstantInDisguise(t *testing.T) {
+func TestAFinishedRunIsReplayedAndReportedOn(t *testing.T) {
 	t.Parallel()
 	out := replayRun(t, "rollout: {replay: \"off\"}\n")
+	for name, check := range map[string]func(*testing.T, string){
+		"replay prints a table of claims and fails on a constant in disguise":        replayTable,
+		"the report is the list of claims without a model and where the model fails": reportList,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, out) })
+	}
+	t.Run("replay finds an edited archive", func(t *testing.T) { replayEdited(t, out) })
+}
+
+func replayTable(t *testing.T, out string) {
 	python := "--python=" + root + ".venv/sandbox/bin/python"
 	for _, e := range readIndex(t, out) {
 		require.Nil(t, e.Grounding.Replayed, "a replay that did not run is no number")
@@ -69,9 +79,7 @@ func TestReplayPrintsATableOfClaimsAndFailsOnAConstantInDisguise(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 }
 
-func TestReplayFindsAnEditedArchive(t *testing.T) {
-	t.Parallel()
-	out := replayRun(t, "rollout: {replay: \"off\"}\n")
+func replayEdited(t *testing.T, out string) {
 	path := filepath.Join(out, "trajectories", "honest-0", "0.json")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
