@@ -42,6 +42,8 @@ type Config struct {
 	// MaxContext is the model's context length; 0 takes it from /v1/models.
 	MaxContext int      `yaml:"max_context"`
 	Stop       StopMode `yaml:"stop"`
+	// Thinking false renders every assistant header with an empty block of reasoning.
+	Thinking bool `yaml:"thinking"`
 	// Context is append, or compress: one training row per segment.
 	Context ContextMode `yaml:"context"`
 	// TrajectoryTimeout is the wall-clock bound of one attempt; reaching it is our failure.
@@ -62,7 +64,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
-		Stop: StopAtCodeTag, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
+		Stop: StopAtCodeTag, Thinking: true, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
 		Sampling:     trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
 		MaxStaleness: -1, MaxAttempts: 3, Evidence: evidence.Defaults(), Replay: ReplayOff,
 	}

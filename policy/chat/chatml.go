@@ -36,13 +36,28 @@ type ChatML struct {
 	start, end int32
 	pad        int32
 	newline    []int32
+	header     []int32
+	noThink    bool
 	base       []int32 // the synthetic [system, user] that deltas are rendered against
 }
 
+// Option changes the rendering.
+type Option func(*ChatML)
+
+// Thinking false is the template's enable_thinking=false: every assistant header is followed by an
+// empty block of reasoning, which the policy did not write.
+func Thinking(on bool) Option { return func(c *ChatML) { c.noThink = !on } }
+
+// emptyReasoning is what the template writes after a header when thinking is off.
+const emptyReasoning = "<think>\n\n</think>\n\n"
+
 // New fails if the tokenizer lacks the control tokens, or if a conversation's rendering is not a
 // prefix extension of the one before it.
-func New(tok *tokenizer.Tokenizer) (*ChatML, error) {
+func New(tok *tokenizer.Tokenizer, options ...Option) (*ChatML, error) {
 	c := &ChatML{tok: tok}
+	for _, o := range options {
+		o(c)
+	}
 	var ok bool
 	if c.start, ok = tok.Special(startToken); !ok {
 		return nil, fmt.Errorf("chat: the tokenizer has no %s", startToken)
@@ -54,6 +69,10 @@ func New(tok *tokenizer.Tokenizer) (*ChatML, error) {
 		c.pad = c.end
 	}
 	c.newline = tok.Encode("\n")
+	c.header = append([]int32{c.start}, tok.Encode("assistant\n")...)
+	if c.noThink {
+		c.header = append(c.header, tok.EncodeSpecial(emptyReasoning)...)
+	}
 	c.base = c.render(baseMessages, false)
 	probe := append(slices.Clone(baseMessages), message{observation, "\n observation \n"})
 	full := c.render(probe, true)
@@ -109,10 +128,9 @@ func (c *ChatML) Delta(closed bool, text string) []int32 {
 	return append(out, full[len(c.base):]...)
 }
 
-// Header is the assistant header that ends every prompt: <|im_start|>assistant and a newline.
-func (c *ChatML) Header() []int32 {
-	return append([]int32{c.start}, c.tok.Encode("assistant\n")...)
-}
+// Header is what ends every prompt: <|im_start|>assistant and a newline, and the empty reasoning
+// where thinking is off.
+func (c *ChatML) Header() []int32 { return slices.Clone(c.header) }
 
 // EndOfTurn is the id of <|im_end|>.
 func (c *ChatML) EndOfTurn() int32 { return c.end }
@@ -122,7 +140,11 @@ func (c *ChatML) Pad() int32 { return c.pad }
 
 // SHA256 is the lower-case hex digest of the template's text form.
 func (c *ChatML) SHA256() string {
-	sum := sha256.Sum256([]byte(templateText))
+	text := templateText
+	if c.noThink {
+		text += emptyReasoning
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -137,7 +159,7 @@ func (c *ChatML) render(msgs []message, header bool) []int32 {
 		out = append(out, c.newline...)
 	}
 	if header {
-		out = append(out, c.Header()...)
+		out = append(out, c.header...)
 	}
 	return out
 }

@@ -24,6 +24,9 @@ type conversation struct {
 	Turns  [][2]string        `json:"turns"`
 	Text   string             `json:"text"`
 	IDs    map[string][]int32 `json:"ids"`
+	// First prompts, and what follows each turn's end, with thinking "on" and "off".
+	First  map[string]map[string][]int32   `json:"first"`
+	Deltas map[string][]map[string][]int32 `json:"deltas"`
 }
 
 func conversations(t *testing.T) []conversation {
@@ -85,6 +88,34 @@ func TestTheLogOfAConversationEqualsTheGenuineTemplatesRenderingOnQwen3(t *testi
 	}
 	checkGolden(t, path, "qwen3", true)
 	checkGolden(t, path, "qwen3", false)
+}
+
+func checkThinking(t *testing.T, path, name string) {
+	t.Helper()
+	tok, err := tokenizer.Load(path)
+	require.NoError(t, err)
+	hashes := map[string]bool{}
+	for key, on := range map[string]bool{"on": true, "off": false} {
+		ml, err := chat.New(tok, chat.Thinking(on))
+		require.NoError(t, err)
+		hashes[ml.SHA256()] = true
+		for _, c := range conversations(t) {
+			require.Equal(t, c.First[key][name], ml.Prompt(c.System, c.User), "thinking %s", key)
+			require.Len(t, c.Deltas[key], len(c.Turns))
+			for i, turn := range c.Turns {
+				require.Equal(t, c.Deltas[key][i][name], ml.Delta(true, turn[1]), "thinking %s, turn %d", key, i)
+			}
+		}
+	}
+	require.Len(t, hashes, 2, "the two renderings have names of their own")
+}
+
+func TestFirstPromptsAndDeltasEqualTheGenuineTemplatesWithThinkingOnAndOff(t *testing.T) {
+	t.Parallel()
+	checkThinking(t, tinyFile, "tiny")
+	if path := os.Getenv(qwen3Env); path != "" {
+		checkThinking(t, path, "qwen3")
+	}
 }
 
 // withTokens is the tiny tokenizer with more added tokens, or without some.

@@ -80,7 +80,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if err != nil {
 		return nil, err
 	}
-	ml, err := chat.New(tok)
+	ml, err := chat.New(tok, chat.Thinking(cfg.Rollout.Thinking))
 	if err != nil {
 		return nil, err
 	}

@@ -50,9 +50,25 @@ def main():
         for assistant, observation in c["turns"]:
             messages.append({"role": "assistant", "content": assistant})
             messages.append({"role": "user", "content": observation})
+        def encode(text):
+            return {name: t.encode(text, add_special_tokens=False).ids for name, t in tokenizers.items()}
+
         text = template.render(messages=messages, add_generation_prompt=True)
-        ids = {name: t.encode(text, add_special_tokens=False).ids for name, t in tokenizers.items()}
-        print(json.dumps({**c, "text": text, "ids": ids}, separators=(",", ":")))
+        row = {**c, "text": text, "ids": encode(text), "first": {}, "deltas": {}}
+        base = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+        for thinking in (True, False):
+            def render(messages, header, thinking=thinking):
+                return template.render(messages=messages, add_generation_prompt=header, enable_thinking=thinking)
+
+            key = "on" if thinking else "off"
+            row["first"][key] = encode(render(messages[: 2 if c["system"] else 1], True))
+            before = render(base, False)
+            row["deltas"][key] = []
+            for _, observation in c["turns"]:
+                after = render([*base, {"role": "user", "content": observation}], True)
+                assert after.startswith(before)
+                row["deltas"][key].append(encode("\n" + after[len(before) :]))
+        print(json.dumps(row, separators=(",", ":")))
 
 
 if __name__ == "__main__":
