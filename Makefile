@@ -86,3 +86,12 @@ replay-solutions: python ## replay all handed solutions, also on changed data
 	go test ./rollout/replay -run HandedSolutions -timeout 30m -args -all
 
 .PHONY: fuzz-graph cheating replay-solutions
+
+hostile: python ## run all hostile cells on every engine and user, with the race detector
+	SANDBOX_TEST_ALL=1 go test -race -timeout 30m -run 'Hostile|Defence|Limit|Message|Ended|Interrupt' ./sandbox
+
+fuzz-frames: python ## fuzz the frame protocol of sessions for ten minutes
+	go test -run '^$$' -fuzz FuzzConversation -fuzztime 6m ./sandbox
+	go test -run '^$$' -fuzz FuzzFrame -fuzztime 4m ./sandbox
+
+.PHONY: hostile fuzz-frames
