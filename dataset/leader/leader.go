@@ -7,18 +7,14 @@
 //
 //	BACKLOG --admit--> LEDGER(admitted) --> PROMPTS
 //	SCORED --buffer--> Parquet object --> BATCHES(record) --> ack        delivered
-//	           +-----> LEDGER(closed) --> ack                            failed, unscored
+//	           +-----> LEDGER(closed) --> ack                            filtered, stale, failed, unscored
 package leader
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verigraph/verigraph/dataset"
+	"github.com/verigraph/verigraph/dataset/dispatch"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -33,7 +30,9 @@ import (
 // BacklogItem is one message of the backlog: a prompt, or the end of the input.
 type BacklogItem struct {
 	Prompt *task.Prompt `json:"prompt,omitempty"`
-	Final  bool         `json:"final,omitempty"`
+	// Validate marks a validation prompt: it bypasses filter and staleness and gets batches of its own.
+	Validate bool `json:"validate,omitempty"`
+	Final    bool `json:"final,omitempty"`
 }
 
 // Held is a message that stays in its queue until Ack. Release hands it back unacknowledged.
@@ -49,6 +48,8 @@ type Streams interface {
 	// Publish hands a group to the workers.
 	Publish(ctx context.Context, d task.Dispatch) error
 	NextScored(ctx context.Context) (Held[trajectory.ScoredGroup], error)
+	// Waiting counts the prompts that the backlog still holds, held ones included.
+	Waiting(ctx context.Context) (int, error)
 	// SetAside lists the dispatches that were set aside.
 	SetAside(ctx context.Context) (map[string]bool, error)
 	// OpenLeases lists the dispatches that some queue still holds.
@@ -70,13 +71,13 @@ type Encode func(w *bytes.Buffer, meta dataset.Meta, rows []dataset.Row) error
 
 // Config of a leader.
 type Config struct {
-	Run       string `yaml:"-"`
-	GroupSize int    `yaml:"group_size"`
-	// BatchGroups is the number of groups of a full batch.
-	BatchGroups int `yaml:"batch_groups"`
-	// MaxGroups bounds the groups that are dispatched and not yet delivered.
-	MaxGroups int   `yaml:"max_groups"`
-	Seed      int64 `yaml:"seed"`
+	Run             string `yaml:"-"`
+	GroupSize       int    `yaml:"group_size"`
+	dispatch.Policy `yaml:",inline"`
+	Filter          dispatch.Filter `yaml:"filter"`
+	// Weights are the shares of data sources at admission; empty serves prompts in their order.
+	Weights map[string]float64 `yaml:"weights"`
+	Seed    int64              `yaml:"seed"`
 	// MinValid is the number of rewarded members below which a group fails; 0 means 2.
 	MinValid int `yaml:"min_valid"`
 	// FillLost gives lost members a row of mask 0 (for trainers that need group_size rows).
@@ -88,28 +89,25 @@ type Config struct {
 
 // Defaults of a leader.
 func Defaults() Config {
-	return Config{GroupSize: 4, BatchGroups: 8, MaxGroups: 64, Overlong: dataset.OverlongNone}
+	return Config{
+		GroupSize: 4, Policy: dispatch.Policy{BatchGroups: 8, MaxGroups: 64, MaxStaleness: dispatch.Unbounded},
+		Filter: dispatch.FilterDefaults(), Overlong: dataset.OverlongNone,
+	}
 }
 
 // Validate reports every problem at once.
 func (c Config) Validate() error {
-	var errs []error
-	for _, e := range []struct {
-		name string
-		v    int
-		low  int
-	}{
-		{"group_size", c.GroupSize, 2}, {"batch_groups", c.BatchGroups, 1}, {"max_groups", c.MaxGroups, 1}, {"min_valid", c.MinValid, 0},
-	} {
-		if e.v < e.low {
-			errs = append(errs, fmt.Errorf("leader.%s: %d, want at least %d", e.name, e.v, e.low))
+	errs := []error{c.Policy.Validate(), c.Filter.Validate()}
+	if c.GroupSize < 2 {
+		errs = append(errs, fmt.Errorf("leader.group_size: %d, want at least 2: a group of one has no baseline", c.GroupSize))
+	}
+	if c.MinValid < 0 || c.MinValid > c.GroupSize {
+		errs = append(errs, fmt.Errorf("leader.min_valid: %d, want 0 to the group size %d", c.MinValid, c.GroupSize))
+	}
+	for source, w := range c.Weights {
+		if !(w > 0) {
+			errs = append(errs, fmt.Errorf("leader.weights.%s: %g, want more than 0", source, w))
 		}
-	}
-	if c.MinValid > c.GroupSize {
-		errs = append(errs, fmt.Errorf("leader.min_valid: %d is above the group size %d", c.MinValid, c.GroupSize))
-	}
-	if c.MaxGroups < c.BatchGroups {
-		errs = append(errs, fmt.Errorf("leader.max_groups: %d is below batch_groups %d: no batch would ever fill", c.MaxGroups, c.BatchGroups))
 	}
 	return errors.Join(errs...)
 }
@@ -138,7 +136,14 @@ type Leader struct {
 	books   *books
 	changed chan struct{} // closed and replaced on every change
 
-	buffer []Held[trajectory.ScoredGroup] // owned by Run
+	commands chan command
+	done     chan struct{} // closed when Run returns
+
+	// Owned by Run:
+	pools      *dispatch.Pools[Held[BacklogItem]]
+	validation []Held[BacklogItem]
+	final      *Held[BacklogItem]
+	buffer     []Held[trajectory.ScoredGroup]
 }
 
 // New rebuilds a leader from the logs' entries.
@@ -146,14 +151,26 @@ func New(cfg Config, deps Deps, events []Event, batches []BatchRecord) (*Leader,
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Leader{cfg: cfg, deps: deps, books: newBooks(events, batches), changed: make(chan struct{})}, nil
+	return &Leader{
+		cfg: cfg, deps: deps, books: newBooks(events, batches), changed: make(chan struct{}),
+		commands: make(chan command), done: make(chan struct{}),
+		pools: dispatch.NewPools[Held[BacklogItem]](cfg.Weights),
+	}, nil
 }
 
 // setAsidePoll is how often groups that were set aside are looked for.
 const setAsidePoll = time.Second
 
-// Run leads until ctx ends (nil) or it is fenced or cannot write (an error).
+// window is how many training prompts are held unadmitted, for choosing between data sources and so
+// that a validation prompt is found behind them.
+const window = 64
+
+// ErrStopped ends a run whose filter used up its rounds and is told to stop; all state is kept.
+var ErrStopped = errors.New("the group filter used up its rounds")
+
+// Run leads until ctx ends (nil) or it is fenced or cannot write (an error). It runs once.
 func (l *Leader) Run(ctx context.Context) error {
+	defer close(l.done)
 	g, ctx := errgroup.WithContext(ctx)
 	prompts := make(chan Held[BacklogItem])
 	scored := make(chan Held[trajectory.ScoredGroup])
@@ -161,14 +178,25 @@ func (l *Leader) Run(ctx context.Context) error {
 	g.Go(func() error { return receive(ctx, l.deps.Streams.NextScored, scored) })
 	g.Go(func() error { return l.loop(ctx, prompts, scored) })
 	err := g.Wait()
-	for _, h := range l.buffer { // not in a batch: the next leader gets them
-		h.Release()
-	}
-	l.buffer = nil
+	l.handBack()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("leader: %w", err)
 	}
 	return nil
+}
+
+// handBack releases what is held and not decided: the next leader gets it.
+func (l *Leader) handBack() {
+	for _, h := range l.buffer {
+		h.Release()
+	}
+	for _, h := range append(l.pools.Drain(), l.validation...) {
+		h.Release()
+	}
+	if l.final != nil {
+		l.final.Release()
+	}
+	l.buffer, l.validation, l.final = nil, nil, nil
 }
 
 func receive[T any](ctx context.Context, next func(context.Context) (Held[T], error), into chan<- Held[T]) error {
@@ -191,258 +219,43 @@ func (l *Leader) loop(ctx context.Context, prompts <-chan Held[BacklogItem], sco
 	tick := time.NewTicker(setAsidePoll)
 	defer tick.Stop()
 	for {
-		admit := prompts
-		if l.openGroups() >= l.cfg.MaxGroups {
-			admit = nil // no capacity: prompts wait in the backlog
+		take := prompts
+		if l.pools.Len() >= window {
+			take = nil // prompts wait in the backlog
 		}
 		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case h := <-admit:
-			if err = l.admit(ctx, h); err != nil {
-				h.Release()
-			}
+		case h := <-take:
+			l.hold(h)
 		case h := <-scored:
 			if err = l.take(ctx, h); err != nil {
 				h.Release()
 			}
+		case c := <-l.commands:
+			c.result <- c.run(ctx)
 		case <-tick.C:
 			err = l.closeSetAside(ctx)
 		}
-		if err == nil {
-			err = l.ship(ctx)
-		}
-		if err != nil {
+		if err := errors.Join(err, l.settle(ctx)); err != nil {
 			return err
 		}
 	}
 }
 
-func (l *Leader) openGroups() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.books.open()
-}
-
-// admit creates the dispatch of a prompt. A prompt that the ledger knows already was admitted by a
-// leader that died before the ack: it is published again, which the queue recognises.
-func (l *Leader) admit(ctx context.Context, h Held[BacklogItem]) error {
-	if h.Value.Final {
-		if err := l.record(ctx, Event{Kind: InputEnded}); err != nil {
-			return err
-		}
-		return h.Ack(ctx)
-	}
-	p := h.Value.Prompt
-	d := l.dispatch(*p)
-	l.mu.Lock()
-	_, left := l.books.closed[d.ID]
-	index, known := l.books.index[d.ID]
-	if d.Index = index; !known {
-		d.Index = int64(len(l.books.sizes))
-	}
-	l.mu.Unlock()
-	if left {
-		return h.Ack(ctx)
-	}
-	if !known {
-		e := Event{Kind: Admitted, Dispatch: d.ID, PromptID: p.ID, Rollouts: d.GroupSize}
-		if err := l.record(ctx, e); err != nil {
-			return err
-		}
-	}
-	if err := l.deps.Streams.Publish(ctx, d); err != nil {
+// settle brings batches out and prompts in until nothing changes.
+func (l *Leader) settle(ctx context.Context) error {
+	if err := l.ship(ctx); err != nil {
 		return err
 	}
-	return h.Ack(ctx)
-}
-
-func (l *Leader) dispatch(p task.Prompt) task.Dispatch {
-	id := task.NewDispatchID(p.ID, 0)
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	return task.Dispatch{
-		ID: id, Run: l.cfg.Run, Prompt: p, GroupSize: l.cfg.GroupSize,
-		// Seeds hang on the dispatch's name, not on the order of arrival.
-		Seed: l.cfg.Seed ^ int64(h.Sum64()>>1),
-	}
-}
-
-// take archives a scored group and buffers it, or closes it when it cannot be delivered.
-func (l *Leader) take(ctx context.Context, h Held[trajectory.ScoredGroup]) error {
-	id := h.Value.Group.Dispatch.ID
-	l.mu.Lock()
-	_, left := l.books.closed[id]
-	_, admitted := l.books.sizes[id]
-	l.mu.Unlock()
-	if left || !admitted || l.buffered(id) {
-		return h.Ack(ctx) // a repeat: our record decides, not the broker's window
-	}
-	if err := l.deps.Archive(h.Value); err != nil {
+	if err := l.admit(ctx); err != nil {
 		return err
 	}
-	_, err := dataset.Rows(h.Value, 0, l.rowOptions())
-	var few *dataset.TooFewValidError
-	var row *dataset.RowError
-	switch {
-	case errors.As(err, &few), errors.As(err, &row):
-		l.deps.Log.Warn("group failed", zap.String("dispatch", id), zap.Error(err))
-		outcomes := undelivered(outcomesOf(h.Value.Scores))
-		if err := l.record(ctx, Event{Kind: Closed, Dispatch: id, Outcomes: outcomes, Reason: err.Error()}); err != nil {
-			return err
-		}
-		return h.Ack(ctx)
-	case err != nil:
-		return err
-	}
-	l.buffer = append(l.buffer, h)
-	return nil
+	return l.ship(ctx) // the end of the input may complete the last batch
 }
 
-func (l *Leader) buffered(id string) bool {
-	for _, h := range l.buffer {
-		if h.Value.Group.Dispatch.ID == id {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *Leader) rowOptions() dataset.RowOptions {
-	return dataset.RowOptions{Limits: l.cfg.Limits, MinValid: l.cfg.MinValid, FillLost: l.cfg.FillLost}
-}
-
-// ship writes full batches, oldest groups first, and partial ones when nothing else can arrive. What
-// holds for a whole batch (model, tokenizer, reward preset) must be equal in all its groups.
-func (l *Leader) ship(ctx context.Context) error {
-	for {
-		batch := l.nextBatch()
-		if len(batch) == 0 {
-			return nil
-		}
-		if err := l.write(ctx, batch); err != nil {
-			return err
-		}
-		l.buffer = slices.DeleteFunc(l.buffer, func(h Held[trajectory.ScoredGroup]) bool {
-			return slices.ContainsFunc(batch, func(b Held[trajectory.ScoredGroup]) bool {
-				return b.Value.Group.Dispatch.ID == h.Value.Group.Dispatch.ID
-			})
-		})
-	}
-}
-
-func (l *Leader) nextBatch() []Held[trajectory.ScoredGroup] {
-	last := l.lastGroups()
-	alike := map[dataset.Meta][]Held[trajectory.ScoredGroup]{}
-	var order []dataset.Meta
-	for _, h := range l.buffer {
-		m := l.meta(h)
-		if len(alike[m]) == 0 {
-			order = append(order, m)
-		}
-		if alike[m] = append(alike[m], h); len(alike[m]) == l.cfg.BatchGroups {
-			return alike[m]
-		}
-	}
-	if last && len(order) > 0 {
-		return alike[order[0]]
-	}
-	return nil
-}
-
-func (l *Leader) meta(h Held[trajectory.ScoredGroup]) dataset.Meta {
-	return dataset.MetaOf(h.Value, l.cfg.Limits, l.cfg.Overlong)
-}
-
-// lastGroups: the input ended and every open group stands in the buffer.
-func (l *Leader) lastGroups() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.books.ended && l.books.open() == len(l.buffer)
-}
-
-func (l *Leader) write(ctx context.Context, held []Held[trajectory.ScoredGroup]) error {
-	record, data, err := l.encode(held)
-	if err != nil {
-		return err
-	}
-	if err := l.deps.Objects.Put(ctx, record.Object, data); err != nil {
-		return err
-	}
-	if err := l.deps.Batches.Append(ctx, record); err != nil {
-		return err
-	}
-	if l.deps.Wrote != nil {
-		l.deps.Wrote(record)
-	}
-	l.update(func(b *books) { b.batch(record) })
-	l.deps.Log.Info("batch written", zap.Int64("sequence", record.Sequence), zap.Int("groups", len(held)),
-		zap.Int("rows", record.Rows), zap.Int64("bytes", record.Size))
-	for _, h := range held {
-		if err := h.Ack(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Leader) encode(held []Held[trajectory.ScoredGroup]) (BatchRecord, []byte, error) {
-	l.mu.Lock()
-	sequence := int64(len(l.books.batches)) + 1
-	l.mu.Unlock()
-	r := BatchRecord{Sequence: sequence, Epoch: l.deps.Epoch}
-	r.Object = fmt.Sprintf("batches/%s-e%d-%06d.parquet", l.cfg.Run, r.Epoch, r.Sequence)
-	var rows []dataset.Row
-	for _, h := range held {
-		// row_idx is the rollout's position in the run, whichever batch it lands in.
-		d := h.Value.Group.Dispatch
-		g, err := dataset.Rows(h.Value, int(d.Index)*d.GroupSize, l.rowOptions())
-		if err != nil {
-			return r, nil, err
-		}
-		rows = append(rows, g...)
-		r.Groups = append(r.Groups, BatchGroup{Dispatch: h.Value.Group.Dispatch.ID, Outcomes: outcomesOf(h.Value.Scores)})
-	}
-	r.Rows = len(rows)
-	for i, row := range rows {
-		if i == 0 {
-			r.PolicyVersionMin, r.PolicyVersionMax = row.PolicyVersionMin, row.PolicyVersionMax
-		}
-		r.PolicyVersionMin = min(r.PolicyVersionMin, row.PolicyVersionMin)
-		r.PolicyVersionMax = max(r.PolicyVersionMax, row.PolicyVersionMax)
-	}
-	var buf bytes.Buffer
-	if err := l.deps.Encode(&buf, l.meta(held[0]), rows); err != nil {
-		return r, nil, err
-	}
-	sum := sha256.Sum256(buf.Bytes())
-	r.Size, r.SHA256 = int64(buf.Len()), hex.EncodeToString(sum[:])
-	return r, buf.Bytes(), nil
-}
-
-// closeSetAside closes the groups that were set aside since the last look.
-func (l *Leader) closeSetAside(ctx context.Context) error {
-	aside, err := l.deps.Streams.SetAside(ctx)
-	if err != nil {
-		return err
-	}
-	for id := range aside {
-		l.mu.Lock()
-		n, admitted := l.books.sizes[id]
-		_, left := l.books.closed[id]
-		l.mu.Unlock()
-		if !admitted || left {
-			continue
-		}
-		e := Event{Kind: Closed, Dispatch: id, Outcomes: Outcomes{SetAside: n}, Reason: "set aside"}
-		if err := l.record(ctx, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// record appends a decision; what it decides holds from then on.
 func (l *Leader) record(ctx context.Context, e Event) error {
 	if err := l.deps.Ledger.Append(ctx, e); err != nil {
 		return err

@@ -90,6 +90,9 @@ func (m *memory) Publish(_ context.Context, d task.Dispatch) error {
 	return nil
 }
 
+// Waiting: the tests hand the end of the input out last.
+func (m *memory) Waiting(context.Context) (int, error) { return 0, nil }
+
 func (m *memory) SetAside(context.Context) (map[string]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -415,8 +418,11 @@ func TestGroupsOfTwoModelsNeverShareABatch(t *testing.T) {
 func TestLeaderConfigNamesEveryWrongKey(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, leader.Defaults().Validate())
-	err := leader.Config{GroupSize: 1, BatchGroups: 5, MaxGroups: 2, MinValid: 3}.Validate()
-	for _, key := range []string{"leader.group_size", "leader.max_groups", "leader.min_valid"} {
+	bad := leader.Defaults()
+	bad.GroupSize, bad.MaxGroups, bad.MinValid = 1, 2, 3
+	bad.Filter.Metric, bad.Weights = "luck", map[string]float64{"x": 0}
+	err := bad.Validate()
+	for _, key := range []string{"leader.group_size", "leader.max_groups", "leader.min_valid", "leader.filter.metric", "leader.weights.x"} {
 		require.ErrorContains(t, err, key)
 	}
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"maps"
 	"slices"
 )
 
@@ -13,6 +14,12 @@ type Progress struct {
 	BatchesWritten int
 	Complete       bool
 	Ledger         Ledger
+	Policy         PolicyState
+	// FilteredByValue counts filtered groups by the metric's one value, ClosedByReason all groups
+	// that left undelivered.
+	FilteredByValue map[string]int
+	ClosedByReason  map[string]int
+	CommittedStep   int64
 }
 
 // Progress takes a snapshot; the leases are asked for now.
@@ -27,6 +34,8 @@ func (l *Leader) Progress(ctx context.Context) (Progress, error) {
 	return Progress{
 		Run: l.cfg.Run, Prompts: len(l.books.prompts), Groups: len(l.books.sizes),
 		BatchesWritten: len(l.books.batches), Complete: l.books.complete(), Ledger: l.books.ledger(leases),
+		Policy: l.books.policy, FilteredByValue: maps.Clone(l.books.byValue), ClosedByReason: maps.Clone(l.books.byReason),
+		CommittedStep: l.books.commit,
 	}, nil
 }
 

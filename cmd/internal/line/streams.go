@@ -116,13 +116,28 @@ func (s leaderStreams) Publish(ctx context.Context, d task.Dispatch) error {
 	return s.prompts.Publish(ctx, s.run, d.ID, d)
 }
 
+func (s leaderStreams) Waiting(ctx context.Context) (int, error) {
+	keys, err := s.keys(ctx, jetstream.Backlog)
+	delete(keys, finalKey)
+	return len(keys), err
+}
+
 func (s leaderStreams) SetAside(ctx context.Context) (map[string]bool, error) {
 	return s.keys(ctx, jetstream.SetAside)
 }
 
-// OpenLeases: a group is in flight while some queue holds it.
+// OpenLeases: a group is in flight while some queue holds it; one that was admitted and not yet
+// published is held by its prompt in the backlog, one that was just set aside by its record there.
 func (s leaderStreams) OpenLeases(ctx context.Context) (map[string]bool, error) {
-	return s.keys(ctx, jetstream.Prompts, jetstream.Trajectories, jetstream.Scored)
+	open, err := s.keys(ctx, jetstream.Prompts, jetstream.Trajectories, jetstream.Scored, jetstream.SetAside)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := s.keys(ctx, jetstream.Backlog)
+	for slug := range waiting {
+		open[slug+"-0"] = true
+	}
+	return open, err
 }
 
 func (s leaderStreams) keys(ctx context.Context, streams ...string) (map[string]bool, error) {
