@@ -212,6 +212,7 @@ func (w *world) check(t *testing.T, seed uint64) {
 	leases, _ := w.OpenLeases(t.Context())
 	ledger := w.l.books.ledger(leases)
 	require.True(t, ledger.Balanced(), "seed %d: %+v", seed, ledger)
+	require.LessOrEqual(t, w.l.books.openTraining(), w.cfg.MaxGroups, "seed %d: more groups than allowed", seed)
 	seen := map[string]bool{}
 	for _, b := range w.batches {
 		require.NotEmpty(t, b.Groups, "seed %d: an empty batch", seed)
