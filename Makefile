@@ -189,3 +189,8 @@ fuzz-analysis: ## ten minutes of fuzzing on the provenance pass
 	go test -run '^$$' -fuzz FuzzEverySource -fuzztime 10m ./sandbox/analysis
 
 .PHONY: oracle fuzz-analysis
+
+soak: python ## 10,000 sessions in a row, and nothing is left of them
+	SANDBOX_SOAK=10000 go test -run TestSessionsInARowLeaveNothing -timeout 60m -v ./sandbox
+
+.PHONY: soak
