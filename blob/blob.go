@@ -107,6 +107,15 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
+// Delete removes an object; one that is not there is no error.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	err := s.bucket.Delete(ctx, name)
+	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("blob: delete %s: %w", name, err)
+	}
+	return nil
+}
+
 // ReadRange opens length bytes of an object from offset (length -1: to the end).
 func (s *Store) ReadRange(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	r, err := s.bucket.NewRangeReader(ctx, name, offset, length, nil)

@@ -62,5 +62,15 @@ func (s *service) GetStatus(ctx context.Context, _ *pb.GetStatusRequest) (*pb.Ge
 			Unscored: l.Unscored, Failed: l.Failed, SetAside: l.SetAside, InFlight: l.InFlight,
 		},
 		BatchesWritten: st.BatchesWritten, BatchesAcknowledged: st.BatchesAcknowledged, Complete: st.Complete,
+		PolicyVersion: st.Policy.Version, PolicyIncarnation: clean(st.Policy.Incarnation), CommittedStep: st.CommittedStep,
+		ClosedByReason: cleanKeys(st.ClosedByReason), FilteredByValue: cleanKeys(st.FilteredByValue),
 	}, nil
+}
+
+func cleanKeys(m map[string]int64) map[string]int64 {
+	out := make(map[string]int64, len(m))
+	for k, n := range m {
+		out[clean(k)] += n
+	}
+	return out
 }

@@ -72,6 +72,11 @@ type Status struct {
 	BatchesWritten, BatchesAcknowledged int64
 	// Complete: no batch will follow.
 	Complete bool
+	Policy   Policy
+	// CommittedStep is the newest checkpoint step that the trainer committed.
+	CommittedStep int64
+	// ClosedByReason counts groups that left undelivered, FilteredByValue filtered ones by value.
+	ClosedByReason, FilteredByValue map[string]int64
 }
 
 // Submission is one prompt that a trainer hands over, with its reference answer if it has one.
@@ -90,4 +95,6 @@ type Source struct {
 	// Submit queues prompts and returns how many were new; final says that no more will come. nil means
 	// that this run takes no prompts from a trainer. ErrFull and ErrClosed are its typed refusals.
 	Submit func(ctx context.Context, prompts []Submission, final bool) (accepted int, err error)
+	// Control takes orders; nil means that this run takes none.
+	Control Control
 }

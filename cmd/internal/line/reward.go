@@ -117,7 +117,7 @@ func (s *RewardServer) lead(ctx context.Context, cfg config.Config, keep func(tr
 }
 
 func (s *RewardServer) serve(ctx context.Context, cfg config.Config) error {
-	s.cursors = &cursors{bus: s.bus, run: cfg.Run, acked: map[int64]time.Time{}}
+	s.cursors = &cursors{bus: s.bus, run: cfg.Run, acked: map[int64]time.Time{}, acknowledged: s.Leader.Acknowledged}
 	opts := feed.Defaults()
 	if cfg.Feed.TokenEnv != "" {
 		opts.Token = feed.Token(os.Getenv(cfg.Feed.TokenEnv))
@@ -125,6 +125,7 @@ func (s *RewardServer) serve(ctx context.Context, cfg config.Config) error {
 	var err error
 	s.feed, err = feed.New(feed.Source{
 		Batches: batchLog{s.Leader}, Objects: s.blobs, Cursors: s.cursors, Status: s.Status, Submit: s.submitFeed,
+		Control: control{s},
 	}, opts)
 	if err != nil {
 		return err
@@ -189,7 +190,17 @@ func (s *RewardServer) Status(ctx context.Context) (feed.Status, error) {
 			Unscored: int64(l.Unscored), Failed: int64(l.Failed), SetAside: int64(l.SetAside), InFlight: int64(l.InFlight),
 		},
 		BatchesWritten: int64(p.BatchesWritten), BatchesAcknowledged: acked, Complete: p.Complete,
+		Policy: feed.Policy{Version: p.Policy.Version, Incarnation: p.Policy.Incarnation}, CommittedStep: p.CommittedStep,
+		ClosedByReason: wide(p.ClosedByReason), FilteredByValue: wide(p.FilteredByValue),
 	}, nil
+}
+
+func wide(m map[string]int) map[string]int64 {
+	out := make(map[string]int64, len(m))
+	for k, n := range m {
+		out[k] = int64(n)
+	}
+	return out
 }
 
 // batchLog is the feed's view of the leader's records.
@@ -223,8 +234,18 @@ type cursors struct {
 	bus *jetstream.Bus
 	run string
 
+	// acknowledged notes the trainer's acks in the leader's log.
+	acknowledged func(ctx context.Context, seq, step int64) error
+
 	mu    sync.Mutex
 	acked map[int64]time.Time // when the trainer acknowledged, for the summary
+}
+
+// rewind moves a cursor back.
+func (c *cursors) rewind(ctx context.Context, cursor string, seq, step int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bus.PutState(ctx, c.key(cursor), cursorState{Acknowledged: seq, TrainerStep: step})
 }
 
 type cursorState struct {
@@ -249,6 +270,11 @@ func (c *cursors) Acknowledge(ctx context.Context, cursor string, seq, step int6
 	}
 	if seq <= st.Acknowledged {
 		return st.Acknowledged, nil
+	}
+	if cursor == feed.TrainerCursor { // the log first: a commit must know every acknowledged batch
+		if err := c.acknowledged(ctx, seq, step); err != nil {
+			return st.Acknowledged, err
+		}
 	}
 	if err := c.bus.PutState(ctx, c.key(cursor), cursorState{Acknowledged: seq, TrainerStep: step}); err != nil {
 		return st.Acknowledged, err

@@ -4,6 +4,7 @@ package line
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/verigraph/verigraph/blob"
@@ -55,12 +56,20 @@ func (l heldMessage[In, Out]) Finish(ctx context.Context, out Out) error {
 func (l heldMessage[In, Out]) Retry(after time.Duration) error { return l.m.Nak(after) }
 
 func (l heldMessage[In, Out]) SetAside(ctx context.Context, reason string) error {
-	d := l.s.dispatchIn(l.m.Value)
-	record := jetstream.AsideRecord{Dispatch: d.ID, Stage: l.s.name, Reason: reason, Deliveries: l.m.Deliveries}
-	if err := l.s.bus.PutSetAside(ctx, d.Run, d.ID, record); err != nil {
+	return SetAside(ctx, l.s.bus, l.m, l.s.dispatchIn(l.m.Value), l.s.name, reason)
+}
+
+// SetAside stores a message where a person can look at it, with all that a requeue needs.
+func SetAside[T any](ctx context.Context, bus *jetstream.Bus, m *jetstream.Message[T], d task.Dispatch, stage, reason string) error {
+	value, err := json.Marshal(m.Value)
+	if err != nil {
 		return err
 	}
-	return l.m.Ack(ctx)
+	record := jetstream.AsideRecord{Dispatch: d.ID, Stage: stage, Reason: reason, Deliveries: m.Deliveries, Value: value}
+	if err := bus.PutSetAside(ctx, d.Run, d.ID, record); err != nil {
+		return err
+	}
+	return m.Ack(ctx)
 }
 
 // newStage opens both queues of a stage.

@@ -865,9 +865,15 @@ type GetStatusResponse struct {
 	// Acknowledged by the cursor "trainer".
 	BatchesAcknowledged int64 `protobuf:"varint,6,opt,name=batches_acknowledged,json=batchesAcknowledged,proto3" json:"batches_acknowledged,omitempty"`
 	// Every prompt is done and no batch will follow.
-	Complete      bool `protobuf:"varint,7,opt,name=complete,proto3" json:"complete,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Complete          bool   `protobuf:"varint,7,opt,name=complete,proto3" json:"complete,omitempty"`
+	PolicyVersion     int64  `protobuf:"varint,8,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	PolicyIncarnation string `protobuf:"bytes,9,opt,name=policy_incarnation,json=policyIncarnation,proto3" json:"policy_incarnation,omitempty"`
+	CommittedStep     int64  `protobuf:"varint,10,opt,name=committed_step,json=committedStep,proto3" json:"committed_step,omitempty"`
+	// Groups that left undelivered, by reason, and filtered ones by the metric's one value.
+	ClosedByReason  map[string]int64 `protobuf:"bytes,11,rep,name=closed_by_reason,json=closedByReason,proto3" json:"closed_by_reason,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	FilteredByValue map[string]int64 `protobuf:"bytes,12,rep,name=filtered_by_value,json=filteredByValue,proto3" json:"filtered_by_value,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -949,6 +955,536 @@ func (x *GetStatusResponse) GetComplete() bool {
 	return false
 }
 
+func (x *GetStatusResponse) GetPolicyVersion() int64 {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetPolicyIncarnation() string {
+	if x != nil {
+		return x.PolicyIncarnation
+	}
+	return ""
+}
+
+func (x *GetStatusResponse) GetCommittedStep() int64 {
+	if x != nil {
+		return x.CommittedStep
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetClosedByReason() map[string]int64 {
+	if x != nil {
+		return x.ClosedByReason
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetFilteredByValue() map[string]int64 {
+	if x != nil {
+		return x.FilteredByValue
+	}
+	return nil
+}
+
+type SetPolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Incarnation   string                 `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPolicyRequest) Reset() {
+	*x = SetPolicyRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPolicyRequest) ProtoMessage() {}
+
+func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SetPolicyRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SetPolicyRequest) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+type SetPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPolicyResponse) Reset() {
+	*x = SetPolicyResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPolicyResponse) ProtoMessage() {}
+
+func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{14}
+}
+
+type CommitRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointStep int64                  `protobuf:"varint,1,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *CommitRequest) Reset() {
+	*x = CommitRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitRequest) ProtoMessage() {}
+
+func (x *CommitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
+func (*CommitRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CommitRequest) GetCheckpointStep() int64 {
+	if x != nil {
+		return x.CheckpointStep
+	}
+	return 0
+}
+
+type CommitResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Batches whose objects were deleted.
+	Freed         int32 `protobuf:"varint,1,opt,name=freed,proto3" json:"freed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommitResponse) Reset() {
+	*x = CommitResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitResponse) ProtoMessage() {}
+
+func (x *CommitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
+func (*CommitResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CommitResponse) GetFreed() int32 {
+	if x != nil {
+		return x.Freed
+	}
+	return 0
+}
+
+type RestoreRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointStep int64                  `protobuf:"varint,1,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RestoreRequest) Reset() {
+	*x = RestoreRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreRequest) ProtoMessage() {}
+
+func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
+func (*RestoreRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RestoreRequest) GetCheckpointStep() int64 {
+	if x != nil {
+		return x.CheckpointStep
+	}
+	return 0
+}
+
+type RestoreResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last batch that the checkpoint had read; the stream goes on after it.
+	Acknowledged  int64 `protobuf:"varint,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreResponse) Reset() {
+	*x = RestoreResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreResponse) ProtoMessage() {}
+
+func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
+func (*RestoreResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RestoreResponse) GetAcknowledged() int64 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
+}
+
+type ListSetAsideRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSetAsideRequest) Reset() {
+	*x = ListSetAsideRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSetAsideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSetAsideRequest) ProtoMessage() {}
+
+func (x *ListSetAsideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSetAsideRequest.ProtoReflect.Descriptor instead.
+func (*ListSetAsideRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{19}
+}
+
+type SetAsideGroup struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Dispatch string                 `protobuf:"bytes,1,opt,name=dispatch,proto3" json:"dispatch,omitempty"`
+	// Stream in which it used up its deliveries.
+	Stage         string `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Deliveries    int32  `protobuf:"varint,4,opt,name=deliveries,proto3" json:"deliveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAsideGroup) Reset() {
+	*x = SetAsideGroup{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAsideGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAsideGroup) ProtoMessage() {}
+
+func (x *SetAsideGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAsideGroup.ProtoReflect.Descriptor instead.
+func (*SetAsideGroup) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SetAsideGroup) GetDispatch() string {
+	if x != nil {
+		return x.Dispatch
+	}
+	return ""
+}
+
+func (x *SetAsideGroup) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *SetAsideGroup) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SetAsideGroup) GetDeliveries() int32 {
+	if x != nil {
+		return x.Deliveries
+	}
+	return 0
+}
+
+type ListSetAsideResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Groups        []*SetAsideGroup       `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSetAsideResponse) Reset() {
+	*x = ListSetAsideResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSetAsideResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSetAsideResponse) ProtoMessage() {}
+
+func (x *ListSetAsideResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSetAsideResponse.ProtoReflect.Descriptor instead.
+func (*ListSetAsideResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListSetAsideResponse) GetGroups() []*SetAsideGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+type RequeueRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dispatch      string                 `protobuf:"bytes,1,opt,name=dispatch,proto3" json:"dispatch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequeueRequest) Reset() {
+	*x = RequeueRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequeueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequeueRequest) ProtoMessage() {}
+
+func (x *RequeueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequeueRequest.ProtoReflect.Descriptor instead.
+func (*RequeueRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RequeueRequest) GetDispatch() string {
+	if x != nil {
+		return x.Dispatch
+	}
+	return ""
+}
+
+type RequeueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequeueResponse) Reset() {
+	*x = RequeueResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequeueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequeueResponse) ProtoMessage() {}
+
+func (x *RequeueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequeueResponse.ProtoReflect.Descriptor instead.
+func (*RequeueResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{23}
+}
+
 var File_verigraph_v1_rollout_service_proto protoreflect.FileDescriptor
 
 const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
@@ -1018,7 +1554,7 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\bunscored\x18\x05 \x01(\x03R\bunscored\x12\x16\n" +
 	"\x06failed\x18\x06 \x01(\x03R\x06failed\x12\x1b\n" +
 	"\tset_aside\x18\a \x01(\x03R\bsetAside\x12\x1b\n" +
-	"\tin_flight\x18\b \x01(\x03R\binFlight\"\xff\x01\n" +
+	"\tin_flight\x18\b \x01(\x03R\binFlight\"\xc4\x05\n" +
 	"\x11GetStatusResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\aprompts\x18\x02 \x01(\x03R\aprompts\x12\x18\n" +
@@ -1026,12 +1562,54 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\x06ledger\x18\x04 \x01(\v2\x14.verigraph.v1.LedgerR\x06ledger\x12'\n" +
 	"\x0fbatches_written\x18\x05 \x01(\x03R\x0ebatchesWritten\x121\n" +
 	"\x14batches_acknowledged\x18\x06 \x01(\x03R\x13batchesAcknowledged\x12\x1a\n" +
-	"\bcomplete\x18\a \x01(\bR\bcomplete2\xc5\x02\n" +
+	"\bcomplete\x18\a \x01(\bR\bcomplete\x12%\n" +
+	"\x0epolicy_version\x18\b \x01(\x03R\rpolicyVersion\x12-\n" +
+	"\x12policy_incarnation\x18\t \x01(\tR\x11policyIncarnation\x12%\n" +
+	"\x0ecommitted_step\x18\n" +
+	" \x01(\x03R\rcommittedStep\x12]\n" +
+	"\x10closed_by_reason\x18\v \x03(\v23.verigraph.v1.GetStatusResponse.ClosedByReasonEntryR\x0eclosedByReason\x12`\n" +
+	"\x11filtered_by_value\x18\f \x03(\v24.verigraph.v1.GetStatusResponse.FilteredByValueEntryR\x0ffilteredByValue\x1aA\n" +
+	"\x13ClosedByReasonEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aB\n" +
+	"\x14FilteredByValueEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"N\n" +
+	"\x10SetPolicyRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\"\x13\n" +
+	"\x11SetPolicyResponse\"8\n" +
+	"\rCommitRequest\x12'\n" +
+	"\x0fcheckpoint_step\x18\x01 \x01(\x03R\x0echeckpointStep\"&\n" +
+	"\x0eCommitResponse\x12\x14\n" +
+	"\x05freed\x18\x01 \x01(\x05R\x05freed\"9\n" +
+	"\x0eRestoreRequest\x12'\n" +
+	"\x0fcheckpoint_step\x18\x01 \x01(\x03R\x0echeckpointStep\"5\n" +
+	"\x0fRestoreResponse\x12\"\n" +
+	"\facknowledged\x18\x01 \x01(\x03R\facknowledged\"\x15\n" +
+	"\x13ListSetAsideRequest\"y\n" +
+	"\rSetAsideGroup\x12\x1a\n" +
+	"\bdispatch\x18\x01 \x01(\tR\bdispatch\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"deliveries\x18\x04 \x01(\x05R\n" +
+	"deliveries\"K\n" +
+	"\x14ListSetAsideResponse\x123\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1b.verigraph.v1.SetAsideGroupR\x06groups\",\n" +
+	"\x0eRequeueRequest\x12\x1a\n" +
+	"\bdispatch\x18\x01 \x01(\tR\bdispatch\"\x11\n" +
+	"\x0fRequeueResponse2\xbf\x05\n" +
 	"\x0eRolloutService\x12X\n" +
 	"\rSubmitPrompts\x12\".verigraph.v1.SubmitPromptsRequest\x1a#.verigraph.v1.SubmitPromptsResponse\x12O\n" +
 	"\rStreamBatches\x12\".verigraph.v1.StreamBatchesRequest\x1a\x18.verigraph.v1.BatchChunk0\x01\x12:\n" +
 	"\x03Ack\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12L\n" +
-	"\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3"
+	"\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponse\x12L\n" +
+	"\tSetPolicy\x12\x1e.verigraph.v1.SetPolicyRequest\x1a\x1f.verigraph.v1.SetPolicyResponse\x12C\n" +
+	"\x06Commit\x12\x1b.verigraph.v1.CommitRequest\x1a\x1c.verigraph.v1.CommitResponse\x12F\n" +
+	"\aRestore\x12\x1c.verigraph.v1.RestoreRequest\x1a\x1d.verigraph.v1.RestoreResponse\x12U\n" +
+	"\fListSetAside\x12!.verigraph.v1.ListSetAsideRequest\x1a\".verigraph.v1.ListSetAsideResponse\x12F\n" +
+	"\aRequeue\x12\x1c.verigraph.v1.RequeueRequest\x1a\x1d.verigraph.v1.RequeueResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3"
 
 var (
 	file_verigraph_v1_rollout_service_proto_rawDescOnce sync.Once
@@ -1045,7 +1623,7 @@ func file_verigraph_v1_rollout_service_proto_rawDescGZIP() []byte {
 	return file_verigraph_v1_rollout_service_proto_rawDescData
 }
 
-var file_verigraph_v1_rollout_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_verigraph_v1_rollout_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_verigraph_v1_rollout_service_proto_goTypes = []any{
 	(*DataFile)(nil),              // 0: verigraph.v1.DataFile
 	(*NamedAnswer)(nil),           // 1: verigraph.v1.NamedAnswer
@@ -1060,6 +1638,19 @@ var file_verigraph_v1_rollout_service_proto_goTypes = []any{
 	(*GetStatusRequest)(nil),      // 10: verigraph.v1.GetStatusRequest
 	(*Ledger)(nil),                // 11: verigraph.v1.Ledger
 	(*GetStatusResponse)(nil),     // 12: verigraph.v1.GetStatusResponse
+	(*SetPolicyRequest)(nil),      // 13: verigraph.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),     // 14: verigraph.v1.SetPolicyResponse
+	(*CommitRequest)(nil),         // 15: verigraph.v1.CommitRequest
+	(*CommitResponse)(nil),        // 16: verigraph.v1.CommitResponse
+	(*RestoreRequest)(nil),        // 17: verigraph.v1.RestoreRequest
+	(*RestoreResponse)(nil),       // 18: verigraph.v1.RestoreResponse
+	(*ListSetAsideRequest)(nil),   // 19: verigraph.v1.ListSetAsideRequest
+	(*SetAsideGroup)(nil),         // 20: verigraph.v1.SetAsideGroup
+	(*ListSetAsideResponse)(nil),  // 21: verigraph.v1.ListSetAsideResponse
+	(*RequeueRequest)(nil),        // 22: verigraph.v1.RequeueRequest
+	(*RequeueResponse)(nil),       // 23: verigraph.v1.RequeueResponse
+	nil,                           // 24: verigraph.v1.GetStatusResponse.ClosedByReasonEntry
+	nil,                           // 25: verigraph.v1.GetStatusResponse.FilteredByValueEntry
 }
 var file_verigraph_v1_rollout_service_proto_depIdxs = []int32{
 	0,  // 0: verigraph.v1.Prompt.files:type_name -> verigraph.v1.DataFile
@@ -1067,19 +1658,32 @@ var file_verigraph_v1_rollout_service_proto_depIdxs = []int32{
 	2,  // 2: verigraph.v1.SubmitPromptsRequest.prompts:type_name -> verigraph.v1.Prompt
 	6,  // 3: verigraph.v1.BatchChunk.info:type_name -> verigraph.v1.BatchInfo
 	11, // 4: verigraph.v1.GetStatusResponse.ledger:type_name -> verigraph.v1.Ledger
-	3,  // 5: verigraph.v1.RolloutService.SubmitPrompts:input_type -> verigraph.v1.SubmitPromptsRequest
-	5,  // 6: verigraph.v1.RolloutService.StreamBatches:input_type -> verigraph.v1.StreamBatchesRequest
-	8,  // 7: verigraph.v1.RolloutService.Ack:input_type -> verigraph.v1.AckRequest
-	10, // 8: verigraph.v1.RolloutService.GetStatus:input_type -> verigraph.v1.GetStatusRequest
-	4,  // 9: verigraph.v1.RolloutService.SubmitPrompts:output_type -> verigraph.v1.SubmitPromptsResponse
-	7,  // 10: verigraph.v1.RolloutService.StreamBatches:output_type -> verigraph.v1.BatchChunk
-	9,  // 11: verigraph.v1.RolloutService.Ack:output_type -> verigraph.v1.AckResponse
-	12, // 12: verigraph.v1.RolloutService.GetStatus:output_type -> verigraph.v1.GetStatusResponse
-	9,  // [9:13] is the sub-list for method output_type
-	5,  // [5:9] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	24, // 5: verigraph.v1.GetStatusResponse.closed_by_reason:type_name -> verigraph.v1.GetStatusResponse.ClosedByReasonEntry
+	25, // 6: verigraph.v1.GetStatusResponse.filtered_by_value:type_name -> verigraph.v1.GetStatusResponse.FilteredByValueEntry
+	20, // 7: verigraph.v1.ListSetAsideResponse.groups:type_name -> verigraph.v1.SetAsideGroup
+	3,  // 8: verigraph.v1.RolloutService.SubmitPrompts:input_type -> verigraph.v1.SubmitPromptsRequest
+	5,  // 9: verigraph.v1.RolloutService.StreamBatches:input_type -> verigraph.v1.StreamBatchesRequest
+	8,  // 10: verigraph.v1.RolloutService.Ack:input_type -> verigraph.v1.AckRequest
+	10, // 11: verigraph.v1.RolloutService.GetStatus:input_type -> verigraph.v1.GetStatusRequest
+	13, // 12: verigraph.v1.RolloutService.SetPolicy:input_type -> verigraph.v1.SetPolicyRequest
+	15, // 13: verigraph.v1.RolloutService.Commit:input_type -> verigraph.v1.CommitRequest
+	17, // 14: verigraph.v1.RolloutService.Restore:input_type -> verigraph.v1.RestoreRequest
+	19, // 15: verigraph.v1.RolloutService.ListSetAside:input_type -> verigraph.v1.ListSetAsideRequest
+	22, // 16: verigraph.v1.RolloutService.Requeue:input_type -> verigraph.v1.RequeueRequest
+	4,  // 17: verigraph.v1.RolloutService.SubmitPrompts:output_type -> verigraph.v1.SubmitPromptsResponse
+	7,  // 18: verigraph.v1.RolloutService.StreamBatches:output_type -> verigraph.v1.BatchChunk
+	9,  // 19: verigraph.v1.RolloutService.Ack:output_type -> verigraph.v1.AckResponse
+	12, // 20: verigraph.v1.RolloutService.GetStatus:output_type -> verigraph.v1.GetStatusResponse
+	14, // 21: verigraph.v1.RolloutService.SetPolicy:output_type -> verigraph.v1.SetPolicyResponse
+	16, // 22: verigraph.v1.RolloutService.Commit:output_type -> verigraph.v1.CommitResponse
+	18, // 23: verigraph.v1.RolloutService.Restore:output_type -> verigraph.v1.RestoreResponse
+	21, // 24: verigraph.v1.RolloutService.ListSetAside:output_type -> verigraph.v1.ListSetAsideResponse
+	23, // 25: verigraph.v1.RolloutService.Requeue:output_type -> verigraph.v1.RequeueResponse
+	17, // [17:26] is the sub-list for method output_type
+	8,  // [8:17] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_verigraph_v1_rollout_service_proto_init() }
@@ -1093,7 +1697,7 @@ func file_verigraph_v1_rollout_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_verigraph_v1_rollout_service_proto_rawDesc), len(file_verigraph_v1_rollout_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

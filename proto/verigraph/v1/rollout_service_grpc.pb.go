@@ -23,6 +23,11 @@ const (
 	RolloutService_StreamBatches_FullMethodName = "/verigraph.v1.RolloutService/StreamBatches"
 	RolloutService_Ack_FullMethodName           = "/verigraph.v1.RolloutService/Ack"
 	RolloutService_GetStatus_FullMethodName     = "/verigraph.v1.RolloutService/GetStatus"
+	RolloutService_SetPolicy_FullMethodName     = "/verigraph.v1.RolloutService/SetPolicy"
+	RolloutService_Commit_FullMethodName        = "/verigraph.v1.RolloutService/Commit"
+	RolloutService_Restore_FullMethodName       = "/verigraph.v1.RolloutService/Restore"
+	RolloutService_ListSetAside_FullMethodName  = "/verigraph.v1.RolloutService/ListSetAside"
+	RolloutService_Requeue_FullMethodName       = "/verigraph.v1.RolloutService/Requeue"
 )
 
 // RolloutServiceClient is the client API for RolloutService service.
@@ -51,6 +56,17 @@ type RolloutServiceClient interface {
 	Ack(ctx context.Context, in *AckRequest, opts ...grpc.CallOption) (*AckResponse, error)
 	// GetStatus reports the ledger and progress.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
+	// SetPolicy states the trainer's policy version. Versions do not decrease within an incarnation; a
+	// trainer that restarts begins a new one. It opens capacity and makes old groups stale.
+	SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error)
+	// Commit says that the checkpoint of a step is safe: batches acknowledged with that step or an
+	// earlier one are freed.
+	Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error)
+	// Restore moves the trainer's cursor back to what the checkpoint of a step had read.
+	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
+	// ListSetAside lists groups that used up their deliveries; Requeue hands one out again.
+	ListSetAside(ctx context.Context, in *ListSetAsideRequest, opts ...grpc.CallOption) (*ListSetAsideResponse, error)
+	Requeue(ctx context.Context, in *RequeueRequest, opts ...grpc.CallOption) (*RequeueResponse, error)
 }
 
 type rolloutServiceClient struct {
@@ -110,6 +126,56 @@ func (c *rolloutServiceClient) GetStatus(ctx context.Context, in *GetStatusReque
 	return out, nil
 }
 
+func (c *rolloutServiceClient) SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetPolicyResponse)
+	err := c.cc.Invoke(ctx, RolloutService_SetPolicy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CommitResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Commit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestoreResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Restore_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) ListSetAside(ctx context.Context, in *ListSetAsideRequest, opts ...grpc.CallOption) (*ListSetAsideResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSetAsideResponse)
+	err := c.cc.Invoke(ctx, RolloutService_ListSetAside_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) Requeue(ctx context.Context, in *RequeueRequest, opts ...grpc.CallOption) (*RequeueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RequeueResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Requeue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RolloutServiceServer is the server API for RolloutService service.
 // All implementations must embed UnimplementedRolloutServiceServer
 // for forward compatibility.
@@ -136,6 +202,17 @@ type RolloutServiceServer interface {
 	Ack(context.Context, *AckRequest) (*AckResponse, error)
 	// GetStatus reports the ledger and progress.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
+	// SetPolicy states the trainer's policy version. Versions do not decrease within an incarnation; a
+	// trainer that restarts begins a new one. It opens capacity and makes old groups stale.
+	SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error)
+	// Commit says that the checkpoint of a step is safe: batches acknowledged with that step or an
+	// earlier one are freed.
+	Commit(context.Context, *CommitRequest) (*CommitResponse, error)
+	// Restore moves the trainer's cursor back to what the checkpoint of a step had read.
+	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
+	// ListSetAside lists groups that used up their deliveries; Requeue hands one out again.
+	ListSetAside(context.Context, *ListSetAsideRequest) (*ListSetAsideResponse, error)
+	Requeue(context.Context, *RequeueRequest) (*RequeueResponse, error)
 	mustEmbedUnimplementedRolloutServiceServer()
 }
 
@@ -157,6 +234,21 @@ func (UnimplementedRolloutServiceServer) Ack(context.Context, *AckRequest) (*Ack
 }
 func (UnimplementedRolloutServiceServer) GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
+}
+func (UnimplementedRolloutServiceServer) SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetPolicy not implemented")
+}
+func (UnimplementedRolloutServiceServer) Commit(context.Context, *CommitRequest) (*CommitResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Commit not implemented")
+}
+func (UnimplementedRolloutServiceServer) Restore(context.Context, *RestoreRequest) (*RestoreResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
+}
+func (UnimplementedRolloutServiceServer) ListSetAside(context.Context, *ListSetAsideRequest) (*ListSetAsideResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSetAside not implemented")
+}
+func (UnimplementedRolloutServiceServer) Requeue(context.Context, *RequeueRequest) (*RequeueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Requeue not implemented")
 }
 func (UnimplementedRolloutServiceServer) mustEmbedUnimplementedRolloutServiceServer() {}
 func (UnimplementedRolloutServiceServer) testEmbeddedByValue()                        {}
@@ -244,6 +336,96 @@ func _RolloutService_GetStatus_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RolloutService_SetPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetPolicyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).SetPolicy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_SetPolicy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).SetPolicy(ctx, req.(*SetPolicyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_Commit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CommitRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Commit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Commit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Commit(ctx, req.(*CommitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_Restore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Restore(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Restore_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Restore(ctx, req.(*RestoreRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_ListSetAside_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSetAsideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).ListSetAside(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_ListSetAside_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).ListSetAside(ctx, req.(*ListSetAsideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_Requeue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RequeueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Requeue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Requeue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Requeue(ctx, req.(*RequeueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RolloutService_ServiceDesc is the grpc.ServiceDesc for RolloutService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -262,6 +444,26 @@ var RolloutService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStatus",
 			Handler:    _RolloutService_GetStatus_Handler,
+		},
+		{
+			MethodName: "SetPolicy",
+			Handler:    _RolloutService_SetPolicy_Handler,
+		},
+		{
+			MethodName: "Commit",
+			Handler:    _RolloutService_Commit_Handler,
+		},
+		{
+			MethodName: "Restore",
+			Handler:    _RolloutService_Restore_Handler,
+		},
+		{
+			MethodName: "ListSetAside",
+			Handler:    _RolloutService_ListSetAside_Handler,
+		},
+		{
+			MethodName: "Requeue",
+			Handler:    _RolloutService_Requeue_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

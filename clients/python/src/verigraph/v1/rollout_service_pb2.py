@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"verigraph/v1/rollout_service.proto\x12\x0cverigraph.v1\"6\n\x08\x44\x61taFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\"*\n\x0bNamedAnswer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xc8\x01\n\x06Prompt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\t\x12%\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x16.verigraph.v1.DataFile\x12\x13\n\x0b\x64\x61ta_source\x18\x04 \x01(\t\x12\x11\n\tmeta_json\x18\x05 \x01(\x0c\x12*\n\x07\x61nswers\x18\x06 \x03(\x0b\x32\x19.verigraph.v1.NamedAnswer\x12\x13\n\x0b\x61nswer_text\x18\x07 \x01(\t\x12\x10\n\x08validate\x18\x08 \x01(\x08\"L\n\x14SubmitPromptsRequest\x12%\n\x07prompts\x18\x01 \x03(\x0b\x32\x14.verigraph.v1.Prompt\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\")\n\x15SubmitPromptsResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x05\"M\n\x14StreamBatchesRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x15\n\rfrom_sequence\x18\x02 \x01(\x03\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"\xc2\x01\n\tBatchInfo\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0e\n\x06groups\x18\x05 \x01(\x05\x12\x10\n\x08rollouts\x18\x06 \x01(\x05\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x1a\n\x12policy_version_min\x18\x08 \x01(\x03\x12\x1a\n\x12policy_version_max\x18\t \x01(\x03\x12\r\n\x05\x65poch\x18\n \x01(\x03\"q\n\nBatchChunk\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12%\n\x04info\x18\x04 \x01(\x0b\x32\x17.verigraph.v1.BatchInfo\x12\x0c\n\x04last\x18\x05 \x01(\x08\"D\n\nAckRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x14\n\x0ctrainer_step\x18\x03 \x01(\x03\"#\n\x0b\x41\x63kResponse\x12\x14\n\x0c\x61\x63knowledged\x18\x01 \x01(\x03\"\x12\n\x10GetStatusRequest\"\x98\x01\n\x06Ledger\x12\x12\n\ndispatched\x18\x01 \x01(\x03\x12\x11\n\tdelivered\x18\x02 \x01(\x03\x12\x10\n\x08\x66iltered\x18\x03 \x01(\x03\x12\r\n\x05stale\x18\x04 \x01(\x03\x12\x10\n\x08unscored\x18\x05 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x03\x12\x11\n\tset_aside\x18\x07 \x01(\x03\x12\x11\n\tin_flight\x18\x08 \x01(\x03\"\xb1\x01\n\x11GetStatusResponse\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0f\n\x07prompts\x18\x02 \x01(\x03\x12\x0f\n\x07\x62\x61\x63klog\x18\x03 \x01(\x03\x12$\n\x06ledger\x18\x04 \x01(\x0b\x32\x14.verigraph.v1.Ledger\x12\x17\n\x0f\x62\x61tches_written\x18\x05 \x01(\x03\x12\x1c\n\x14\x62\x61tches_acknowledged\x18\x06 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x07 \x01(\x08\x32\xc5\x02\n\x0eRolloutService\x12X\n\rSubmitPrompts\x12\".verigraph.v1.SubmitPromptsRequest\x1a#.verigraph.v1.SubmitPromptsResponse\x12O\n\rStreamBatches\x12\".verigraph.v1.StreamBatchesRequest\x1a\x18.verigraph.v1.BatchChunk0\x01\x12:\n\x03\x41\x63k\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12L\n\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"verigraph/v1/rollout_service.proto\x12\x0cverigraph.v1\"6\n\x08\x44\x61taFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\"*\n\x0bNamedAnswer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xc8\x01\n\x06Prompt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\t\x12%\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x16.verigraph.v1.DataFile\x12\x13\n\x0b\x64\x61ta_source\x18\x04 \x01(\t\x12\x11\n\tmeta_json\x18\x05 \x01(\x0c\x12*\n\x07\x61nswers\x18\x06 \x03(\x0b\x32\x19.verigraph.v1.NamedAnswer\x12\x13\n\x0b\x61nswer_text\x18\x07 \x01(\t\x12\x10\n\x08validate\x18\x08 \x01(\x08\"L\n\x14SubmitPromptsRequest\x12%\n\x07prompts\x18\x01 \x03(\x0b\x32\x14.verigraph.v1.Prompt\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\")\n\x15SubmitPromptsResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x05\"M\n\x14StreamBatchesRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x15\n\rfrom_sequence\x18\x02 \x01(\x03\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"\xc2\x01\n\tBatchInfo\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0e\n\x06groups\x18\x05 \x01(\x05\x12\x10\n\x08rollouts\x18\x06 \x01(\x05\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x1a\n\x12policy_version_min\x18\x08 \x01(\x03\x12\x1a\n\x12policy_version_max\x18\t \x01(\x03\x12\r\n\x05\x65poch\x18\n \x01(\x03\"q\n\nBatchChunk\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12%\n\x04info\x18\x04 \x01(\x0b\x32\x17.verigraph.v1.BatchInfo\x12\x0c\n\x04last\x18\x05 \x01(\x08\"D\n\nAckRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x14\n\x0ctrainer_step\x18\x03 \x01(\x03\"#\n\x0b\x41\x63kResponse\x12\x14\n\x0c\x61\x63knowledged\x18\x01 \x01(\x03\"\x12\n\x10GetStatusRequest\"\x98\x01\n\x06Ledger\x12\x12\n\ndispatched\x18\x01 \x01(\x03\x12\x11\n\tdelivered\x18\x02 \x01(\x03\x12\x10\n\x08\x66iltered\x18\x03 \x01(\x03\x12\r\n\x05stale\x18\x04 \x01(\x03\x12\x10\n\x08unscored\x18\x05 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x03\x12\x11\n\tset_aside\x18\x07 \x01(\x03\x12\x11\n\tin_flight\x18\x08 \x01(\x03\"\x8c\x04\n\x11GetStatusResponse\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0f\n\x07prompts\x18\x02 \x01(\x03\x12\x0f\n\x07\x62\x61\x63klog\x18\x03 \x01(\x03\x12$\n\x06ledger\x18\x04 \x01(\x0b\x32\x14.verigraph.v1.Ledger\x12\x17\n\x0f\x62\x61tches_written\x18\x05 \x01(\x03\x12\x1c\n\x14\x62\x61tches_acknowledged\x18\x06 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x07 \x01(\x08\x12\x16\n\x0epolicy_version\x18\x08 \x01(\x03\x12\x1a\n\x12policy_incarnation\x18\t \x01(\t\x12\x16\n\x0e\x63ommitted_step\x18\n \x01(\x03\x12M\n\x10\x63losed_by_reason\x18\x0b \x03(\x0b\x32\x33.verigraph.v1.GetStatusResponse.ClosedByReasonEntry\x12O\n\x11\x66iltered_by_value\x18\x0c \x03(\x0b\x32\x34.verigraph.v1.GetStatusResponse.FilteredByValueEntry\x1a\x35\n\x13\x43losedByReasonEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x36\n\x14\x46ilteredByValueEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"8\n\x10SetPolicyRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\"\x13\n\x11SetPolicyResponse\"(\n\rCommitRequest\x12\x17\n\x0f\x63heckpoint_step\x18\x01 \x01(\x03\"\x1f\n\x0e\x43ommitResponse\x12\r\n\x05\x66reed\x18\x01 \x01(\x05\")\n\x0eRestoreRequest\x12\x17\n\x0f\x63heckpoint_step\x18\x01 \x01(\x03\"\'\n\x0fRestoreResponse\x12\x14\n\x0c\x61\x63knowledged\x18\x01 \x01(\x03\"\x15\n\x13ListSetAsideRequest\"T\n\rSetAsideGroup\x12\x10\n\x08\x64ispatch\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndeliveries\x18\x04 \x01(\x05\"C\n\x14ListSetAsideResponse\x12+\n\x06groups\x18\x01 \x03(\x0b\x32\x1b.verigraph.v1.SetAsideGroup\"\"\n\x0eRequeueRequest\x12\x10\n\x08\x64ispatch\x18\x01 \x01(\t\"\x11\n\x0fRequeueResponse2\xbf\x05\n\x0eRolloutService\x12X\n\rSubmitPrompts\x12\".verigraph.v1.SubmitPromptsRequest\x1a#.verigraph.v1.SubmitPromptsResponse\x12O\n\rStreamBatches\x12\".verigraph.v1.StreamBatchesRequest\x1a\x18.verigraph.v1.BatchChunk0\x01\x12:\n\x03\x41\x63k\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12L\n\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponse\x12L\n\tSetPolicy\x12\x1e.verigraph.v1.SetPolicyRequest\x1a\x1f.verigraph.v1.SetPolicyResponse\x12\x43\n\x06\x43ommit\x12\x1b.verigraph.v1.CommitRequest\x1a\x1c.verigraph.v1.CommitResponse\x12\x46\n\x07Restore\x12\x1c.verigraph.v1.RestoreRequest\x1a\x1d.verigraph.v1.RestoreResponse\x12U\n\x0cListSetAside\x12!.verigraph.v1.ListSetAsideRequest\x1a\".verigraph.v1.ListSetAsideResponse\x12\x46\n\x07Requeue\x12\x1c.verigraph.v1.RequeueRequest\x1a\x1d.verigraph.v1.RequeueResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,6 +32,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'verigraph.v1.rollout_servic
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1'
+  _globals['_GETSTATUSRESPONSE_CLOSEDBYREASONENTRY']._loaded_options = None
+  _globals['_GETSTATUSRESPONSE_CLOSEDBYREASONENTRY']._serialized_options = b'8\001'
+  _globals['_GETSTATUSRESPONSE_FILTEREDBYVALUEENTRY']._loaded_options = None
+  _globals['_GETSTATUSRESPONSE_FILTEREDBYVALUEENTRY']._serialized_options = b'8\001'
   _globals['_DATAFILE']._serialized_start=52
   _globals['_DATAFILE']._serialized_end=106
   _globals['_NAMEDANSWER']._serialized_start=108
@@ -57,7 +61,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LEDGER']._serialized_start=995
   _globals['_LEDGER']._serialized_end=1147
   _globals['_GETSTATUSRESPONSE']._serialized_start=1150
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1327
-  _globals['_ROLLOUTSERVICE']._serialized_start=1330
-  _globals['_ROLLOUTSERVICE']._serialized_end=1655
+  _globals['_GETSTATUSRESPONSE']._serialized_end=1674
+  _globals['_GETSTATUSRESPONSE_CLOSEDBYREASONENTRY']._serialized_start=1565
+  _globals['_GETSTATUSRESPONSE_CLOSEDBYREASONENTRY']._serialized_end=1618
+  _globals['_GETSTATUSRESPONSE_FILTEREDBYVALUEENTRY']._serialized_start=1620
+  _globals['_GETSTATUSRESPONSE_FILTEREDBYVALUEENTRY']._serialized_end=1674
+  _globals['_SETPOLICYREQUEST']._serialized_start=1676
+  _globals['_SETPOLICYREQUEST']._serialized_end=1732
+  _globals['_SETPOLICYRESPONSE']._serialized_start=1734
+  _globals['_SETPOLICYRESPONSE']._serialized_end=1753
+  _globals['_COMMITREQUEST']._serialized_start=1755
+  _globals['_COMMITREQUEST']._serialized_end=1795
+  _globals['_COMMITRESPONSE']._serialized_start=1797
+  _globals['_COMMITRESPONSE']._serialized_end=1828
+  _globals['_RESTOREREQUEST']._serialized_start=1830
+  _globals['_RESTOREREQUEST']._serialized_end=1871
+  _globals['_RESTORERESPONSE']._serialized_start=1873
+  _globals['_RESTORERESPONSE']._serialized_end=1912
+  _globals['_LISTSETASIDEREQUEST']._serialized_start=1914
+  _globals['_LISTSETASIDEREQUEST']._serialized_end=1935
+  _globals['_SETASIDEGROUP']._serialized_start=1937
+  _globals['_SETASIDEGROUP']._serialized_end=2021
+  _globals['_LISTSETASIDERESPONSE']._serialized_start=2023
+  _globals['_LISTSETASIDERESPONSE']._serialized_end=2090
+  _globals['_REQUEUEREQUEST']._serialized_start=2092
+  _globals['_REQUEUEREQUEST']._serialized_end=2126
+  _globals['_REQUEUERESPONSE']._serialized_start=2128
+  _globals['_REQUEUERESPONSE']._serialized_end=2145
+  _globals['_ROLLOUTSERVICE']._serialized_start=2148
+  _globals['_ROLLOUTSERVICE']._serialized_end=2851
 # @@protoc_insertion_point(module_scope)

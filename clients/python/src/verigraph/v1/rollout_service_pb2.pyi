@@ -146,7 +146,21 @@ class Ledger(_message.Message):
     def __init__(self, dispatched: _Optional[int] = ..., delivered: _Optional[int] = ..., filtered: _Optional[int] = ..., stale: _Optional[int] = ..., unscored: _Optional[int] = ..., failed: _Optional[int] = ..., set_aside: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("run", "prompts", "backlog", "ledger", "batches_written", "batches_acknowledged", "complete")
+    __slots__ = ("run", "prompts", "backlog", "ledger", "batches_written", "batches_acknowledged", "complete", "policy_version", "policy_incarnation", "committed_step", "closed_by_reason", "filtered_by_value")
+    class ClosedByReasonEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class FilteredByValueEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     RUN_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +168,11 @@ class GetStatusResponse(_message.Message):
     BATCHES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     BATCHES_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    POLICY_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_STEP_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_BY_REASON_FIELD_NUMBER: _ClassVar[int]
+    FILTERED_BY_VALUE_FIELD_NUMBER: _ClassVar[int]
     run: str
     prompts: int
     backlog: int
@@ -161,4 +180,77 @@ class GetStatusResponse(_message.Message):
     batches_written: int
     batches_acknowledged: int
     complete: bool
-    def __init__(self, run: _Optional[str] = ..., prompts: _Optional[int] = ..., backlog: _Optional[int] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., batches_written: _Optional[int] = ..., batches_acknowledged: _Optional[int] = ..., complete: bool = ...) -> None: ...
+    policy_version: int
+    policy_incarnation: str
+    committed_step: int
+    closed_by_reason: _containers.ScalarMap[str, int]
+    filtered_by_value: _containers.ScalarMap[str, int]
+    def __init__(self, run: _Optional[str] = ..., prompts: _Optional[int] = ..., backlog: _Optional[int] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., batches_written: _Optional[int] = ..., batches_acknowledged: _Optional[int] = ..., complete: bool = ..., policy_version: _Optional[int] = ..., policy_incarnation: _Optional[str] = ..., committed_step: _Optional[int] = ..., closed_by_reason: _Optional[_Mapping[str, int]] = ..., filtered_by_value: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class SetPolicyRequest(_message.Message):
+    __slots__ = ("version", "incarnation")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    incarnation: str
+    def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
+
+class SetPolicyResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CommitRequest(_message.Message):
+    __slots__ = ("checkpoint_step",)
+    CHECKPOINT_STEP_FIELD_NUMBER: _ClassVar[int]
+    checkpoint_step: int
+    def __init__(self, checkpoint_step: _Optional[int] = ...) -> None: ...
+
+class CommitResponse(_message.Message):
+    __slots__ = ("freed",)
+    FREED_FIELD_NUMBER: _ClassVar[int]
+    freed: int
+    def __init__(self, freed: _Optional[int] = ...) -> None: ...
+
+class RestoreRequest(_message.Message):
+    __slots__ = ("checkpoint_step",)
+    CHECKPOINT_STEP_FIELD_NUMBER: _ClassVar[int]
+    checkpoint_step: int
+    def __init__(self, checkpoint_step: _Optional[int] = ...) -> None: ...
+
+class RestoreResponse(_message.Message):
+    __slots__ = ("acknowledged",)
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    acknowledged: int
+    def __init__(self, acknowledged: _Optional[int] = ...) -> None: ...
+
+class ListSetAsideRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetAsideGroup(_message.Message):
+    __slots__ = ("dispatch", "stage", "reason", "deliveries")
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    dispatch: str
+    stage: str
+    reason: str
+    deliveries: int
+    def __init__(self, dispatch: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[str] = ..., deliveries: _Optional[int] = ...) -> None: ...
+
+class ListSetAsideResponse(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[SetAsideGroup]
+    def __init__(self, groups: _Optional[_Iterable[_Union[SetAsideGroup, _Mapping]]] = ...) -> None: ...
+
+class RequeueRequest(_message.Message):
+    __slots__ = ("dispatch",)
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    dispatch: str
+    def __init__(self, dispatch: _Optional[str] = ...) -> None: ...
+
+class RequeueResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -65,6 +65,31 @@ class RolloutServiceStub(object):
                 request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.SetPolicy = channel.unary_unary(
+                '/verigraph.v1.RolloutService/SetPolicy',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyResponse.FromString,
+                _registered_method=True)
+        self.Commit = channel.unary_unary(
+                '/verigraph.v1.RolloutService/Commit',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.FromString,
+                _registered_method=True)
+        self.Restore = channel.unary_unary(
+                '/verigraph.v1.RolloutService/Restore',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreResponse.FromString,
+                _registered_method=True)
+        self.ListSetAside = channel.unary_unary(
+                '/verigraph.v1.RolloutService/ListSetAside',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.ListSetAsideRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.ListSetAsideResponse.FromString,
+                _registered_method=True)
+        self.Requeue = channel.unary_unary(
+                '/verigraph.v1.RolloutService/Requeue',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueResponse.FromString,
+                _registered_method=True)
 
 
 class RolloutServiceServicer(object):
@@ -111,6 +136,42 @@ class RolloutServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPolicy(self, request, context):
+        """SetPolicy states the trainer's policy version. Versions do not decrease within an incarnation; a
+        trainer that restarts begins a new one. It opens capacity and makes old groups stale.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Commit(self, request, context):
+        """Commit says that the checkpoint of a step is safe: batches acknowledged with that step or an
+        earlier one are freed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Restore(self, request, context):
+        """Restore moves the trainer's cursor back to what the checkpoint of a step had read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSetAside(self, request, context):
+        """ListSetAside lists groups that used up their deliveries; Requeue hands one out again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Requeue(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RolloutServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -133,6 +194,31 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.FromString,
                     response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'SetPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPolicy,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyResponse.SerializeToString,
+            ),
+            'Commit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Commit,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.SerializeToString,
+            ),
+            'Restore': grpc.unary_unary_rpc_method_handler(
+                    servicer.Restore,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreResponse.SerializeToString,
+            ),
+            'ListSetAside': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSetAside,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.ListSetAsideRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.ListSetAsideResponse.SerializeToString,
+            ),
+            'Requeue': grpc.unary_unary_rpc_method_handler(
+                    servicer.Requeue,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -254,6 +340,141 @@ class RolloutService(object):
             '/verigraph.v1.RolloutService/GetStatus',
             verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.SerializeToString,
             verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/SetPolicy',
+            verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Commit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/Commit',
+            verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Restore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/Restore',
+            verigraph_dot_v1_dot_rollout__service__pb2.RestoreRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.RestoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSetAside(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/ListSetAside',
+            verigraph_dot_v1_dot_rollout__service__pb2.ListSetAsideRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.ListSetAsideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Requeue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/Requeue',
+            verigraph_dot_v1_dot_rollout__service__pb2.RequeueRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.RequeueResponse.FromString,
             options,
             channel_credentials,
             insecure,
