@@ -132,6 +132,21 @@ class Feed:
         request = pb.AckRequest(cursor=self.cursor, sequence=sequence, trainer_step=trainer_step)
         return self._unary(self._stub.Ack, request).acknowledged
 
+    def set_policy(self, version: int, incarnation: str = "") -> None:
+        """States the trainer's policy version: opens capacity, and makes groups that lag too far stale.
+
+        Versions do not decrease within an incarnation; a trainer that restarts begins a new one.
+        """
+        self._unary(self._stub.SetPolicy, pb.SetPolicyRequest(version=version, incarnation=incarnation))
+
+    def commit(self, checkpoint_step: int) -> int:
+        """Says that the checkpoint of a step is safe; returns how many batches were freed by it."""
+        return self._unary(self._stub.Commit, pb.CommitRequest(checkpoint_step=checkpoint_step)).freed
+
+    def restore(self, checkpoint_step: int) -> int:
+        """Moves the trainer's cursor back to what the checkpoint of a step had read; returns its position."""
+        return self._unary(self._stub.Restore, pb.RestoreRequest(checkpoint_step=checkpoint_step)).acknowledged
+
     def status(self) -> Status:
         """The run's ledger and progress."""
         answer = self._unary(self._stub.GetStatus, pb.GetStatusRequest())
