@@ -119,8 +119,10 @@ func TestLiveGroupGivesRowsThatPassEveryCheck(t *testing.T) {
 
 // prompted gives the server's own log-probs of ids as a prompt.
 func (s *server) prompted(t *testing.T, ids []int32) []float64 {
-	body, err := json.Marshal(map[string]any{"model": s.model, "prompt": ids, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 1,
-		"top_p": 1, "top_k": -1, "min_p": 0, "repetition_penalty": 1})
+	body, err := json.Marshal(map[string]any{
+		"model": s.model, "prompt": ids, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 1,
+		"top_p": 1, "top_k": -1, "min_p": 0, "repetition_penalty": 1,
+	})
 	require.NoError(t, err)
 	resp, err := http.Post(s.url+"/v1/completions", "application/json", bytes.NewReader(body))
 	require.NoError(t, err)
