@@ -99,11 +99,14 @@ class Feed:
         """Ends all calls."""
         self._channel.close()
 
-    def batches(self, from_sequence: int = 0) -> Iterator[Batch]:
+    def batches(
+        self, from_sequence: int = 0, progress: Callable[[int, int, int], None] | None = None
+    ) -> Iterator[Batch]:
         """Yields the batches that the cursor has not acknowledged, in order, and waits for new ones.
 
         Ends when the run is complete. An interrupted transfer goes on from the byte that it reached. Every
         batch is compared with the SHA-256 of its record (IntegrityError). Starts at `from_sequence` if given.
+        `progress` is called with (sequence, bytes received, bytes in all) as a batch arrives.
         """
         assembly = _Assembly(from_sequence)
         retry = _Retry(self._retry_seconds, self._sleep)
@@ -115,7 +118,10 @@ class Feed:
             try:
                 for chunk in call:
                     retry.reset()
-                    if assembly.add(chunk):
+                    whole = assembly.add(chunk)
+                    if progress is not None and assembly.info is not None:
+                        progress(assembly.sequence, len(assembly.data), assembly.info.size)
+                    if whole:
                         yield assembly.finish()
             except grpc.RpcError as error:
                 retry.wait(error)
