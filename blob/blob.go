@@ -15,6 +15,7 @@ import (
 
 	gcblob "gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/s3blob" // s3://
 	"gocloud.dev/gcerrors"
 )
 
@@ -43,17 +44,25 @@ func OpenDir(dir string) (*Store, error) {
 	return &Store{bucket: bucket}, nil
 }
 
-// Open opens a store by URL: file:///DIR, or a plain directory.
-func Open(rawURL string) (*Store, error) {
+// Open opens a store by URL: file:///DIR or a plain directory, s3://BUCKET (with endpoint=, region=,
+// use_path_style=true for S3-compatible servers; credentials from the usual AWS variables and files),
+// gs://BUCKET in binaries built with the tag gcs.
+func Open(ctx context.Context, rawURL string) (*Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("blob: %w", err)
+		return nil, errors.New("blob: not a URL or directory") // never quoted: it may hold a secret
 	}
-	switch u.Scheme {
-	case "", "file":
+	switch {
+	case u.Scheme == "", u.Scheme == "file":
 		return OpenDir(u.Path)
+	case gcblob.DefaultURLMux().ValidBucketScheme(u.Scheme):
+		bucket, err := gcblob.OpenBucket(ctx, rawURL)
+		if err != nil {
+			return nil, fmt.Errorf("blob: %s://%s: %w", u.Scheme, u.Host, err)
+		}
+		return &Store{bucket: bucket}, nil
 	}
-	return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory or file:///DIR", u.Scheme)
+	return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory, file:///DIR or s3://BUCKET", u.Scheme)
 }
 
 // Put writes an object. Writing the same name again replaces it.
