@@ -207,12 +207,11 @@ func (l *Leader) write(ctx context.Context, held []Held[trajectory.ScoredGroup])
 	l.buffer = slices.DeleteFunc(l.buffer, func(h Held[trajectory.ScoredGroup]) bool {
 		return slices.ContainsFunc(record.Groups, func(g BatchGroup) bool { return g.Dispatch == h.Value.Group.Dispatch.ID })
 	})
-	for _, h := range held {
-		if err := h.Ack(ctx); err != nil {
-			return err
-		}
+	var errs []error
+	for _, h := range held { // all of them: each ack also ends the hold on its message
+		errs = append(errs, h.Ack(ctx))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (l *Leader) encode(held []Held[trajectory.ScoredGroup]) (BatchRecord, []byte, error) {

@@ -36,7 +36,7 @@ func packages(t *testing.T) []pkg {
 // adapters are the only packages that may import a technology, by the technology's import prefix.
 var adapters = map[string][]string{
 	"github.com/nats-io/":               {"jetstream"},
-	"github.com/parquet-go/":            {"dataset/parquet"},
+	"github.com/parquet-go/":            {"dataset/parquet", "dataset/promptfile"},
 	"google.golang.org/grpc":            {"dataset/feed", "reward/rpc", "reward/scorehook", "proto/verigraph/v1", "cmd/"},
 	"github.com/sashabaranov/":          {"reward/openai", "policy/openaichat"},
 	"github.com/prometheus/":            {"cmd/"},
