@@ -44,12 +44,24 @@ func TestSpendIsBookedAlsoWhereNoVerdictCanBeRead(t *testing.T) {
 	require.ErrorIs(t, err, reward.ErrText, "the judge was reached; this text got no answer")
 	require.Equal(t, Usage{Calls: 2, UnreadReplies: 2, PromptTokens: 200, CompletionTokens: 20}, j.Usage())
 
-	url = serve(t, func(w http.ResponseWriter, _ int, _ chatRequest) { _, _ = w.Write([]byte(`{"choices": [`)) })
-	j = newJudge(t, url, func(c *Config) { c.Deadline = 20 * time.Millisecond })
-	_, err = j.Entails(t.Context(), step)
-	require.ErrorIs(t, err, reward.ErrNoVerdict)
-	require.NotErrorIs(t, err, reward.ErrText)
-	require.Positive(t, j.Usage().PromptTokens, "an undecodable response is booked as estimated")
+	synctest.Test(t, func(t *testing.T) {
+		j := bubbled(t, "half")
+		_, err := j.Entails(t.Context(), step)
+		require.ErrorIs(t, err, reward.ErrNoVerdict)
+		require.NotErrorIs(t, err, reward.ErrText)
+		require.Positive(t, j.Usage().PromptTokens, "an undecodable response is booked as estimated")
+	})
+}
+
+// bubbled is a judge inside a bubble whose endpoint always has one fault.
+func bubbled(t *testing.T, fault string) *Judge {
+	t.Helper()
+	cfg := Defaults()
+	cfg.BaseURL, cfg.Model = "http://judge.invalid/v1", "m"
+	j, err := New(cfg)
+	require.NoError(t, err)
+	j.transport(&endpoint{start: time.Now(), fault: func(int, time.Duration) string { return fault }})
+	return j
 }
 
 func TestRefusedTextIsTheTextsFaultAndARefusedKeyIsNot(t *testing.T) {
@@ -138,20 +150,19 @@ func TestRolloutsDeadlineBoundsAllItsJudging(t *testing.T) {
 
 func TestUnreadableTextIsUnjudgeableWhileTheJudgeIsWell(t *testing.T) {
 	t.Parallel()
-	url := serve(t, func(w http.ResponseWriter, _ int, _ chatRequest) { say(w, "no JSON", "stop") })
-	down := serve(t, func(w http.ResponseWriter, _ int, _ chatRequest) { http.Error(w, "x", http.StatusServiceUnavailable) })
 	preset, err := reward.LoadPreset("default")
 	require.NoError(t, err)
 	for _, c := range []struct {
-		url  string
-		well bool
-		want trajectory.ScoreStatus
-	}{{url, true, trajectory.ScoreUnjudgeable}, {url, false, trajectory.ScoreUnscored}, {down, true, trajectory.ScoreUnscored}} {
-		j := newJudge(t, c.url, func(cfg *Config) { cfg.Deadline = 50 * time.Millisecond })
-		s, err := reward.New(reward.Config{Preset: preset, Judge: j, Healthy: func(context.Context) bool { return c.well }})
-		require.NoError(t, err)
-		score := s.Score(t.Context(), derivations()[3], promptOf(), referenceOf())
-		require.Equal(t, c.want, score.Status)
-		require.Zero(t, score.Reward)
+		fault string
+		well  bool
+		want  trajectory.ScoreStatus
+	}{{"prose", true, trajectory.ScoreUnjudgeable}, {"prose", false, trajectory.ScoreUnscored}, {"503", true, trajectory.ScoreUnscored}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := reward.New(reward.Config{Preset: preset, Judge: bubbled(t, c.fault), Healthy: func(context.Context) bool { return c.well }})
+			require.NoError(t, err)
+			score := s.Score(t.Context(), derivations()[3], promptOf(), referenceOf())
+			require.Equal(t, c.want, score.Status)
+			require.Zero(t, score.Reward)
+		})
 	}
 }

@@ -57,6 +57,8 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	case "hang":
 		<-req.Context().Done()
 		return nil, req.Context().Err()
+	case "prose":
+		return answer(http.StatusOK, `{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "no JSON"}}], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}`)
 	case "half":
 		return answer(http.StatusOK, `{"choices": [{"index": 0, "mess`)
 	}

@@ -38,20 +38,20 @@ func TestPathologicalAnswersEndWithinLimitsUnderEveryRule(t *testing.T) {
 	}
 	start := time.Now()
 	for name, ref := range rules {
-		for _, gold := range []string{"0.35", "yes", "[[1, 2]]", strings.Join(ids, ", ")} {
+		for _, gold := range []string{"0.35", "[[1, 2]]", strings.Join(ids, ", ")} {
 			ref.Answers = []task.NamedAnswer{{Name: "answer", Value: gold}}
 			rule, want, ok, err := outcome.Select(ref)
 			require.NoError(t, err)
 			require.True(t, ok)
 			for kind, a := range answers {
-				for _, text := range []string{"@answer[" + a + "]", "Final Answer: " + a, a} {
+				for _, text := range []string{"@answer[" + a + "]", a} {
 					require.Less(t, outcome.Share(rule.Train([]outcome.Claim{claim("c1", text)}, want, true)), 1.0, "%s %s", name, kind)
 					require.Less(t, outcome.Share(rule.Score(text, want)), 1.0, "%s %s", name, kind)
 				}
 			}
 		}
 	}
-	require.Less(t, time.Since(start), 60*time.Second, "some 3,000 answers")
+	require.Less(t, time.Since(start), 60*time.Second, "some 1,600 scores")
 }
 
 func TestLongListsOfIdsAreComparedInAnyOrderWithinMilliseconds(t *testing.T) {

@@ -33,7 +33,7 @@ var item = reward.HookItem{
 func hook(t *testing.T, cfg scorehook.Config) *scorehook.Hook {
 	t.Helper()
 	if cfg.Deadline == 0 {
-		cfg.Deadline = 400 * time.Millisecond
+		cfg.Deadline = 30 * time.Second
 	}
 	h, err := scorehook.New("mine", cfg)
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestScorersOutageIsRetriedAndThenNoVerdict(t *testing.T) {
 
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusInternalServerError) }))
 	defer down.Close()
-	_, err = hook(t, scorehook.Config{URL: down.URL}).Grade(t.Context(), item)
+	_, err = hook(t, scorehook.Config{URL: down.URL, Deadline: 400 * time.Millisecond}).Grade(t.Context(), item)
 	require.ErrorIs(t, err, reward.ErrNoVerdict)
 	require.NotErrorIs(t, err, reward.ErrText, "an outage is not the text's fault")
 
@@ -150,7 +150,11 @@ func TestGRPCScorerHasTheSameFailureRules(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- srv.Serve(lis) }()
 			t.Cleanup(func() { srv.Stop(); require.NoError(t, <-done) })
-			g, err := hook(t, scorehook.Config{URL: "grpc://" + lis.Addr().String()}).Grade(t.Context(), item)
+			deadline := 30 * time.Second
+			if c.want == -2 {
+				deadline = 400 * time.Millisecond
+			}
+			g, err := hook(t, scorehook.Config{URL: "grpc://" + lis.Addr().String(), Deadline: deadline}).Grade(t.Context(), item)
 			if c.want >= 0 {
 				require.NoError(t, err)
 				require.InDelta(t, c.want, g.Score, 0)
