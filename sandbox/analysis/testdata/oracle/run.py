@@ -20,6 +20,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import string
 import struct
 import sys
@@ -42,8 +43,8 @@ from fingerprint import fingerprint  # noqa: E402
 HIDDEN = ("bind", "infer", "submit_answer", "Claim", "__builtins__", "__name__", "__doc__", "__package__", "__loader__",
           "__spec__", "__warningregistry__", "__annotations__", "__conditional_annotations__")
 AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
-# Processor time of one case.
-SECONDS = 300
+# Processor time of one case, and of one run of it.
+SECONDS, RUN_SECONDS = 300, 4
 
 
 class Claim:
@@ -67,6 +68,14 @@ def kind_of(v):
     if isinstance(v, (pd.DataFrame, np.ndarray, pd.Series)):
         return "table"
     return "date" if type(v).__module__ in ("datetime", "pandas") or isinstance(v, pd.Timestamp) else "other"
+
+
+class Endless(BaseException):
+    """A run that uses up its processor time: with other data a loop may never end."""
+
+
+def endless(*_):
+    raise Endless
 
 
 class Run:
@@ -182,7 +191,7 @@ class Run:
                 import asyncio
                 asyncio.run(out)
             return True
-        except Exception:
+        except (Exception, Endless):
             return False
         finally:
             self.running = False
@@ -258,8 +267,12 @@ def within(work, case):
         random.seed(4)
         np.random.seed(4)
         sys.modules["matplotlib.pyplot"].close("all")
+        signal.setitimer(signal.ITIMER_PROF, RUN_SECONDS)
         return json.loads(json.dumps(work()))
+    except Endless:
+        return None
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         Run.now = None
         os.chdir(home)
         sys.path[:] = path
@@ -397,6 +410,7 @@ def main():
     for name in ("matplotlib.pyplot", "scipy.stats", "sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing"):
         importlib.import_module(name)
     sys.addaudithook(Run.hook)
+    signal.signal(signal.SIGPROF, endless)
     gc.collect()
     gc.freeze()
     out = sys.stdout
