@@ -92,12 +92,14 @@ class Calls:
                     template = given.get(keyword)
                 if type(template) is ast.Constant and type(template.value) is str:
                     entry[4] = template.value
+                # Tests and loops around the call decide whether the claim is made at all.
+                around = V(ANY, ctl=self.pcc | self.pcr)
                 for k in n.keywords:
                     if k.arg is not None and k.arg != keyword:
                         old = entry[3].get(k.arg)
                         # A name that this statement bound has no version that the graph could show.
-                        whole = type(k.value) is ast.Name and direct and k.value.id not in self.module.env
-                        entry[3][k.arg] = (k.value, join(old[1] if old else None, kws[k.arg]),
+                        whole = type(k.value) is ast.Name and direct and not around.ctl and k.value.id not in self.module.env
+                        entry[3][k.arg] = (k.value, join(old[1] if old else None, mix_onto(kws[k.arg], around)),
                                            whole and (old is None or old[2]))
         return self.stamp(mix(values, SCALAR))
 

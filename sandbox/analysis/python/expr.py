@@ -317,6 +317,9 @@ class Expressions:
         v = self.ev(n.value)
         key = self.ev(n.slice)
         both = (v, key)
+        if v.lib == DEFAULTS:
+            # A missing key is put there by reading it.
+            self.mutate(v.own, v, key)
         if v.kind == LIB:
             if v.lib in ("os.environ", "os.environb"):
                 self.untracked.add("os.environ")

@@ -123,7 +123,10 @@ class Library:
     def constructed(self, root, last, values, kws, results, holds, code, n):
         """A constructor: the object may keep its arguments; other objects among them become parts of it."""
         if root == "collections":
-            return mix(results, LIST if last == "deque" else DICT if last in COLLECTION_DICTS else ANY, 0, holds, code)
+            out = mix(results, LIST if last == "deque" else DICT if last in COLLECTION_DICTS else ANY, 0, holds, code)
+            if last == "defaultdict":
+                out.lib = DEFAULTS
+            return out
         own = 0
         for v in values:
             if v.kind not in TABULAR and v.kind not in ROOTLESS and v.kind not in (LOC, DICT):

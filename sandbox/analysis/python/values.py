@@ -26,9 +26,9 @@ PANDAS_KINDS = frozenset((FRAME, PANDAS, SERIES, INDEX, GROUP, GROUPED_SERIES))
 TABULAR = PANDAS_KINDS | {ARRAY}
 
 # What V.lib says of a value that is no library: an estimator told to work on its arguments, a figure
-# that pyplot may still draw on, a type of named tuples, and an object of a library that nothing is
+# that pyplot may still draw on, a type of named tuples, a dict that reading fills, and an object of a library that nothing is
 # known about, whose methods may do more than their names say.
-IN_PLACE, FIGURE, NAMED_TUPLE, FOREIGN = "?in place", "?figure", "?named tuple", "?foreign"
+IN_PLACE, FIGURE, NAMED_TUPLE, FOREIGN, DEFAULTS = "?in place", "?figure", "?named tuple", "?foreign", "?defaults"
 
 # Where more would be kept, the value becomes unknown instead.
 MAX_CONSTANTS, MAX_CODE, MAX_ELEMENTS = 24, 12, 64

@@ -7,6 +7,7 @@ import copy
 import csv
 import io
 import json
+import os
 import pickle
 import random
 import re
@@ -16,6 +17,8 @@ import types
 import numpy as np
 import pandas as pd
 
+# Files can go away besides: what lists a directory depends on that.
+FILE_KINDS = ("gone",)
 KINDS = ("numbers", "rows", "texts", "element", "shape", "signs", "empty")
 
 
@@ -203,7 +206,10 @@ class _Change:
 
 
 def file(path, kind, seed):
-    """Rewrites a data file in place."""
+    """Rewrites a data file in place, or removes it."""
+    if kind == "gone":
+        os.remove(path)
+        return
     with open(path, "rb") as f:
         data = f.read()
     name = path.rsplit(".", 1)[-1].lower()

@@ -384,7 +384,8 @@ def play(case):
     for root, after in perturbations(case, baseline):
         names, claims, reached, runs = set(), set(), 0, 0
         for seed in range(case.get("seeds", 1)):
-            for kind in case.get("kinds") or perturb.KINDS:
+            kinds = tuple(case.get("kinds") or perturb.KINDS)
+            for kind in kinds + perturb.FILE_KINDS if root["root"] == "file" else kinds:
                 if root["root"] == "file":
                     work = again(cells, (-1, -1, None, kind, seed), baseline, (root["name"], kind, seed))
                 else:
