@@ -3,6 +3,8 @@ package analysis_test
 import (
 	"flag"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -35,5 +37,30 @@ func checkDocs(t testing.TB, name, table string) {
 		}
 	default:
 		t.Errorf("the table %s of %s is out of date; run the test with -args -docs.write. It should be:\n%s", name, provenanceDocs, table)
+	}
+}
+
+func TestTheOraclesLastFullRunMetTheBar(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(oracleResults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`(?m)^\| (\w+) \| \d+ \| \d+ \| \d+ \| (\d+) \| (\d+) \| (\d+) \| (\d+) \(`)
+	rows := row.FindAllStringSubmatch(string(data), -1)
+	if len(rows) != 3 {
+		t.Fatalf("%s has %d rows, want corpus, dabench and dabstep", oracleResults, len(rows))
+	}
+	for _, r := range rows {
+		var n [4]int
+		for i := range n {
+			if n[i], err = strconv.Atoi(r[i+2]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		due, missed, paths, spurious := n[0], n[1], n[2], n[3]
+		if due == 0 || missed != 0 || 20*spurious > paths {
+			t.Errorf("%s: %d due, %d missed, %d of %d paths spurious", r[1], due, missed, spurious, paths)
+		}
 	}
 }
