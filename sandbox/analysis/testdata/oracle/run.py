@@ -221,7 +221,10 @@ class Run:
         if name is None or name not in self.names:
             return
         old = self.names[name]
-        new = perturb.value(old, kind, seed)
+        try:
+            new = perturb.value(old, kind, seed)
+        except Exception:
+            new = old        # a value of which this kind makes no other
         if new is old or type(new) is not type(old) or fingerprint(new)[0] == fingerprint(old)[0]:
             self.own = False
             return
@@ -287,8 +290,11 @@ def first(cells):
 
 def again(cells, change, baseline, file=None):
     def work():
-        if file is not None:
-            perturb.file(*file)
+        try:
+            if file is not None:
+                perturb.file(*file)
+        except Exception:
+            return {"own": False}
         r = Run(cells, change, baseline).run()
         return {"own": r.own, "prints": r.prints, "claims": r.claims}
     return work
