@@ -44,8 +44,10 @@ func TestMistakesGetOneClearLineAndExitCode2(t *testing.T) {
 			[]string{"p.jsonl:2"},
 		},
 		"a label without a question": {
-			[]string{"--format", "dabench", "--data-dir", tables, "--prompts", root + "examples/dabench/questions.jsonl",
-				"--labels", write(t, "l.jsonl", `{"id": 99999, "common_answers": [["a", "1"]]}`+"\n")},
+			[]string{
+				"--format", "dabench", "--data-dir", tables, "--prompts", root + "examples/dabench/questions.jsonl",
+				"--labels", write(t, "l.jsonl", `{"id": 99999, "common_answers": [["a", "1"]]}`+"\n"),
+			},
 			[]string{"l.jsonl:1", "99999"},
 		},
 		"an unknown flag":   {[]string{"--promptz", "x"}, []string{"--promptz"}},
