@@ -12,15 +12,19 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	gcblob "gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/s3blob" // s3://
 	"gocloud.dev/gcerrors"
 )
 
 // Store is a bucket. Safe for concurrent use.
 type Store struct {
 	bucket *gcblob.Bucket
+	dir    string // of a directory store
 }
 
 // ErrNotFound is wrapped when an object does not exist.
@@ -40,28 +44,93 @@ func OpenDir(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob: %s: %w", dir, err)
 	}
-	return &Store{bucket: bucket}, nil
+	return &Store{bucket: bucket, dir: abs}, nil
 }
 
-// Open opens a store by URL: file:///DIR, or a plain directory.
+// Open opens a store by URL: a plain directory, file:///DIR, s3://BUCKET (with the options of an
+// S3-compatible server in the query) or, in a build with the tag gcs, gs://BUCKET. A query parameter
+// prefix=RUNS/ keeps all objects below it.
 func Open(rawURL string) (*Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("blob: %w", err)
 	}
-	switch u.Scheme {
-	case "", "file":
+	switch {
+	case u.Scheme == "" || u.Scheme == "file":
 		return OpenDir(u.Path)
+	case !slices.Contains(schemes, u.Scheme):
+		return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory or one of %s", u.Scheme, strings.Join(schemes, ", "))
 	}
-	return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory or file:///DIR", u.Scheme)
+	// Credentials come from the environment, as the client libraries of the clouds take them.
+	bucket, err := gcblob.OpenBucket(context.Background(), u.String())
+	if err != nil {
+		return nil, fmt.Errorf("blob: %s://%s: %w", u.Scheme, u.Host, err)
+	}
+	return &Store{bucket: bucket}, nil
 }
 
-// Put writes an object. Writing the same name again replaces it.
+// schemes are those of this build.
+var schemes = []string{"file", "s3"}
+
+// Put writes an object durably. Writing the same name again replaces it.
 func (s *Store) Put(ctx context.Context, name string, data []byte) error {
 	if err := s.bucket.WriteAll(ctx, name, data, nil); err != nil {
 		return fmt.Errorf("blob: put %s: %w", name, err)
 	}
+	return s.sync(name)
+}
+
+// sync makes an object of a directory survive a loss of power; other stores do so by themselves.
+func (s *Store) sync(name string) error {
+	if s.dir == "" {
+		return nil
+	}
+	path := filepath.Join(s.dir, filepath.FromSlash(name))
+	for _, p := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(p)
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil // the driver escaped the name, or it was deleted meanwhile
+			}
+			return fmt.Errorf("blob: put %s: %w", name, err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("blob: put %s: %w", name, err)
+		}
+	}
 	return nil
+}
+
+// Delete removes an object; one that is not there is no error.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if err := s.bucket.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("blob: delete %s: %w", name, err)
+	}
+	return nil
+}
+
+// DeleteAll removes every object whose name starts with prefix.
+func (s *Store) DeleteAll(ctx context.Context, prefix string) error {
+	names, err := s.Names(ctx, prefix)
+	for _, name := range names {
+		err = errors.Join(err, s.Delete(ctx, name))
+	}
+	return err
+}
+
+// Names lists the objects whose name starts with prefix, in order.
+func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for list := s.bucket.List(&gcblob.ListOptions{Prefix: prefix}); ; {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("blob: list %s: %w", prefix, err)
+		}
+		names = append(names, o.Key)
+	}
 }
 
 // PutFile copies a file under data/SHA256 unless it is there already.

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"verigraph/v1/rollout_service.proto\x12\x0cverigraph.v1\"6\n\x08\x44\x61taFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\"*\n\x0bNamedAnswer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xc8\x01\n\x06Prompt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\t\x12%\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x16.verigraph.v1.DataFile\x12\x13\n\x0b\x64\x61ta_source\x18\x04 \x01(\t\x12\x11\n\tmeta_json\x18\x05 \x01(\x0c\x12*\n\x07\x61nswers\x18\x06 \x03(\x0b\x32\x19.verigraph.v1.NamedAnswer\x12\x13\n\x0b\x61nswer_text\x18\x07 \x01(\t\x12\x10\n\x08validate\x18\x08 \x01(\x08\"L\n\x14SubmitPromptsRequest\x12%\n\x07prompts\x18\x01 \x03(\x0b\x32\x14.verigraph.v1.Prompt\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\")\n\x15SubmitPromptsResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x05\"M\n\x14StreamBatchesRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x15\n\rfrom_sequence\x18\x02 \x01(\x03\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"\xc2\x01\n\tBatchInfo\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0e\n\x06groups\x18\x05 \x01(\x05\x12\x10\n\x08rollouts\x18\x06 \x01(\x05\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x1a\n\x12policy_version_min\x18\x08 \x01(\x03\x12\x1a\n\x12policy_version_max\x18\t \x01(\x03\x12\r\n\x05\x65poch\x18\n \x01(\x03\"q\n\nBatchChunk\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12%\n\x04info\x18\x04 \x01(\x0b\x32\x17.verigraph.v1.BatchInfo\x12\x0c\n\x04last\x18\x05 \x01(\x08\"D\n\nAckRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x14\n\x0ctrainer_step\x18\x03 \x01(\x03\"#\n\x0b\x41\x63kResponse\x12\x14\n\x0c\x61\x63knowledged\x18\x01 \x01(\x03\"\x12\n\x10GetStatusRequest\"\x98\x01\n\x06Ledger\x12\x12\n\ndispatched\x18\x01 \x01(\x03\x12\x11\n\tdelivered\x18\x02 \x01(\x03\x12\x10\n\x08\x66iltered\x18\x03 \x01(\x03\x12\r\n\x05stale\x18\x04 \x01(\x03\x12\x10\n\x08unscored\x18\x05 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x03\x12\x11\n\tset_aside\x18\x07 \x01(\x03\x12\x11\n\tin_flight\x18\x08 \x01(\x03\"\xb1\x01\n\x11GetStatusResponse\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0f\n\x07prompts\x18\x02 \x01(\x03\x12\x0f\n\x07\x62\x61\x63klog\x18\x03 \x01(\x03\x12$\n\x06ledger\x18\x04 \x01(\x0b\x32\x14.verigraph.v1.Ledger\x12\x17\n\x0f\x62\x61tches_written\x18\x05 \x01(\x03\x12\x1c\n\x14\x62\x61tches_acknowledged\x18\x06 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x07 \x01(\x08\x32\xc5\x02\n\x0eRolloutService\x12X\n\rSubmitPrompts\x12\".verigraph.v1.SubmitPromptsRequest\x1a#.verigraph.v1.SubmitPromptsResponse\x12O\n\rStreamBatches\x12\".verigraph.v1.StreamBatchesRequest\x1a\x18.verigraph.v1.BatchChunk0\x01\x12:\n\x03\x41\x63k\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12L\n\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"verigraph/v1/rollout_service.proto\x12\x0cverigraph.v1\"6\n\x08\x44\x61taFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\"*\n\x0bNamedAnswer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xda\x01\n\x06Prompt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\t\x12%\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x16.verigraph.v1.DataFile\x12\x13\n\x0b\x64\x61ta_source\x18\x04 \x01(\t\x12\x11\n\tmeta_json\x18\x05 \x01(\x0c\x12*\n\x07\x61nswers\x18\x06 \x03(\x0b\x32\x19.verigraph.v1.NamedAnswer\x12\x13\n\x0b\x61nswer_text\x18\x07 \x01(\t\x12\x10\n\x08validate\x18\x08 \x01(\x08\x12\x10\n\x08priority\x18\t \x01(\x05\"L\n\x14SubmitPromptsRequest\x12%\n\x07prompts\x18\x01 \x03(\x0b\x32\x14.verigraph.v1.Prompt\x12\r\n\x05\x66inal\x18\x02 \x01(\x08\")\n\x15SubmitPromptsResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x05\"\x9a\x01\n\x14StreamBatchesRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x15\n\rfrom_sequence\x18\x02 \x01(\x03\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x16\n\tfrom_step\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12%\n\x04kind\x18\x05 \x01(\x0e\x32\x17.verigraph.v1.BatchKindB\x0c\n\n_from_step\"\xec\x01\n\tBatchInfo\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06object\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x0e\n\x06groups\x18\x05 \x01(\x05\x12\x10\n\x08rollouts\x18\x06 \x01(\x05\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x1a\n\x12policy_version_min\x18\x08 \x01(\x03\x12\x1a\n\x12policy_version_max\x18\t \x01(\x03\x12\r\n\x05\x65poch\x18\n \x01(\x03\x12\x10\n\x08validate\x18\x0b \x01(\x08\x12\x16\n\x0epolicy_version\x18\x0c \x01(\x03\"\x80\x01\n\nBatchChunk\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12%\n\x04info\x18\x04 \x01(\x0b\x32\x17.verigraph.v1.BatchInfo\x12\x0c\n\x04last\x18\x05 \x01(\x08\x12\r\n\x05\x63rc32\x18\x06 \x01(\x07\"D\n\nAckRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x14\n\x0ctrainer_step\x18\x03 \x01(\x03\"#\n\x0b\x41\x63kResponse\x12\x14\n\x0c\x61\x63knowledged\x18\x01 \x01(\x03\"8\n\rCommitRequest\x12\x0e\n\x06\x63ursor\x18\x01 \x01(\t\x12\x17\n\x0f\x63heckpoint_step\x18\x02 \x01(\x03\"1\n\x0e\x43ommitResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\r\n\x05\x66reed\x18\x02 \x01(\x05\"[\n\x10SetPolicyRequest\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x13\n\x0bincarnation\x18\x02 \x01(\x03\x12\x11\n\tendpoints\x18\x03 \x03(\t\x12\x0e\n\x06paused\x18\x04 \x01(\x08\"\x13\n\x11SetPolicyResponse\"\x92\x01\n\x0eRestoreRequest\x12\x17\n\x0f\x63heckpoint_step\x18\x01 \x01(\x03\x12\x16\n\x0epolicy_version\x18\x02 \x01(\x03\x12\x13\n\x0bincarnation\x18\x03 \x01(\x03\x12\'\n\x04mode\x18\x04 \x01(\x0e\x32\x19.verigraph.v1.RestoreMode\x12\x11\n\tendpoints\x18\x05 \x03(\t\"4\n\x0fRestoreResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0f\n\x07\x64ropped\x18\x02 \x03(\x03\"V\n\x0fRequestedPrompt\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12$\n\x06prompt\x18\x02 \x01(\x0b\x32\x14.verigraph.v1.Prompt\x12\x10\n\x08rollouts\x18\x03 \x01(\x05\"u\n\x13RequestBatchRequest\x12.\n\x07prompts\x18\x01 \x03(\x0b\x32\x1d.verigraph.v1.RequestedPrompt\x12.\n\x06policy\x18\x02 \x01(\x0b\x32\x1e.verigraph.v1.SetPolicyRequest\"\xcd\x01\n\nGroupChunk\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12)\n\x06status\x18\x02 \x01(\x0e\x32\x19.verigraph.v1.GroupStatus\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08\x64ispatch\x18\x04 \x01(\t\x12\x0c\n\x04size\x18\x05 \x01(\x03\x12\x0e\n\x06sha256\x18\x06 \x01(\t\x12\x0c\n\x04rows\x18\x07 \x01(\x05\x12\x0e\n\x06offset\x18\x08 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\t \x01(\x0c\x12\r\n\x05\x63rc32\x18\n \x01(\x07\x12\x0c\n\x04last\x18\x0b \x01(\x08\"\x15\n\x13ListSetAsideRequest\"C\n\x14ListSetAsideResponse\x12+\n\x06groups\x18\x01 \x03(\x0b\x32\x1b.verigraph.v1.SetAsideGroup\"T\n\rSetAsideGroup\x12\x10\n\x08\x64ispatch\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndeliveries\x18\x04 \x01(\x05\"\"\n\x0eRequeueRequest\x12\x10\n\x08\x64ispatch\x18\x01 \x01(\t\"\x11\n\x0fRequeueResponse\"\x12\n\x10GetStatusRequest\"\x98\x01\n\x06Ledger\x12\x12\n\ndispatched\x18\x01 \x01(\x03\x12\x11\n\tdelivered\x18\x02 \x01(\x03\x12\x10\n\x08\x66iltered\x18\x03 \x01(\x03\x12\r\n\x05stale\x18\x04 \x01(\x03\x12\x10\n\x08unscored\x18\x05 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x03\x12\x11\n\tset_aside\x18\x07 \x01(\x03\x12\x11\n\tin_flight\x18\x08 \x01(\x03\"\xa1\x05\n\x11GetStatusResponse\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0f\n\x07prompts\x18\x02 \x01(\x03\x12\x0f\n\x07\x62\x61\x63klog\x18\x03 \x01(\x03\x12$\n\x06ledger\x18\x04 \x01(\x0b\x32\x14.verigraph.v1.Ledger\x12\x17\n\x0f\x62\x61tches_written\x18\x05 \x01(\x03\x12\x1c\n\x14\x62\x61tches_acknowledged\x18\x06 \x01(\x03\x12\x10\n\x08\x63omplete\x18\x07 \x01(\x08\x12\x19\n\x11\x62\x61tches_committed\x18\x08 \x01(\x03\x12\x17\n\x0f\x62\x61tches_dropped\x18\t \x01(\x03\x12.\n\x06policy\x18\n \x01(\x0b\x32\x1e.verigraph.v1.SetPolicyRequest\x12=\n\x07reasons\x18\x0b \x03(\x0b\x32,.verigraph.v1.GetStatusResponse.ReasonsEntry\x12*\n\x07lengths\x18\x0c \x03(\x0b\x32\x19.verigraph.v1.LengthClass\x12\x37\n\x04\x61ges\x18\r \x03(\x0b\x32).verigraph.v1.GetStatusResponse.AgesEntry\x12\x1c\n\x14\x64\x65livered_per_second\x18\x0e \x01(\x01\x12\x16\n\x0eunscored_share\x18\x0f \x01(\x01\x12\x16\n\x0erounds_used_up\x18\x10 \x01(\x03\x12&\n\x07waiting\x18\x11 \x03(\x0b\x32\x15.verigraph.v1.Waiting\x12\x13\n\x0bunaccounted\x18\x12 \x01(\x03\x1a.\n\x0cReasonsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a+\n\tAgesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x03\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x88\x01\n\x0bLengthClass\x12\r\n\x05up_to\x18\x01 \x01(\x03\x12\x39\n\x08outcomes\x18\x02 \x03(\x0b\x32\'.verigraph.v1.LengthClass.OutcomesEntry\x1a/\n\rOutcomesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"6\n\x07Waiting\x12\x0c\n\x04what\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x0e\n\x06reason\x18\x03 \x01(\t*j\n\tBatchKind\x12\x1a\n\x16\x42\x41TCH_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42\x41TCH_KIND_TRAIN\x10\x01\x12\x17\n\x13\x42\x41TCH_KIND_VALIDATE\x10\x02\x12\x12\n\x0e\x42\x41TCH_KIND_ALL\x10\x03*a\n\x0bRestoreMode\x12\x1c\n\x18RESTORE_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17RESTORE_MODE_REGENERATE\x10\x01\x12\x17\n\x13RESTORE_MODE_REPLAY\x10\x02*z\n\x0bGroupStatus\x12\x1c\n\x18GROUP_STATUS_UNSPECIFIED\x10\x00\x12\x19\n\x15GROUP_STATUS_FINISHED\x10\x01\x12\x17\n\x13GROUP_STATUS_FAILED\x10\x02\x12\x19\n\x15GROUP_STATUS_REPLACED\x10\x03\x32\x8e\x06\n\x0eRolloutService\x12X\n\rSubmitPrompts\x12\".verigraph.v1.SubmitPromptsRequest\x1a#.verigraph.v1.SubmitPromptsResponse\x12O\n\rStreamBatches\x12\".verigraph.v1.StreamBatchesRequest\x1a\x18.verigraph.v1.BatchChunk0\x01\x12:\n\x03\x41\x63k\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12\x43\n\x06\x43ommit\x12\x1b.verigraph.v1.CommitRequest\x1a\x1c.verigraph.v1.CommitResponse\x12L\n\tSetPolicy\x12\x1e.verigraph.v1.SetPolicyRequest\x1a\x1f.verigraph.v1.SetPolicyResponse\x12\x46\n\x07Restore\x12\x1c.verigraph.v1.RestoreRequest\x1a\x1d.verigraph.v1.RestoreResponse\x12M\n\x0cRequestBatch\x12!.verigraph.v1.RequestBatchRequest\x1a\x18.verigraph.v1.GroupChunk0\x01\x12U\n\x0cListSetAside\x12!.verigraph.v1.ListSetAsideRequest\x1a\".verigraph.v1.ListSetAsideResponse\x12\x46\n\x07Requeue\x12\x1c.verigraph.v1.RequeueRequest\x1a\x1d.verigraph.v1.RequeueResponse\x12L\n\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,32 +32,82 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'verigraph.v1.rollout_servic
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1'
+  _globals['_GETSTATUSRESPONSE_REASONSENTRY']._loaded_options = None
+  _globals['_GETSTATUSRESPONSE_REASONSENTRY']._serialized_options = b'8\001'
+  _globals['_GETSTATUSRESPONSE_AGESENTRY']._loaded_options = None
+  _globals['_GETSTATUSRESPONSE_AGESENTRY']._serialized_options = b'8\001'
+  _globals['_LENGTHCLASS_OUTCOMESENTRY']._loaded_options = None
+  _globals['_LENGTHCLASS_OUTCOMESENTRY']._serialized_options = b'8\001'
+  _globals['_BATCHKIND']._serialized_start=3248
+  _globals['_BATCHKIND']._serialized_end=3354
+  _globals['_RESTOREMODE']._serialized_start=3356
+  _globals['_RESTOREMODE']._serialized_end=3453
+  _globals['_GROUPSTATUS']._serialized_start=3455
+  _globals['_GROUPSTATUS']._serialized_end=3577
   _globals['_DATAFILE']._serialized_start=52
   _globals['_DATAFILE']._serialized_end=106
   _globals['_NAMEDANSWER']._serialized_start=108
   _globals['_NAMEDANSWER']._serialized_end=150
   _globals['_PROMPT']._serialized_start=153
-  _globals['_PROMPT']._serialized_end=353
-  _globals['_SUBMITPROMPTSREQUEST']._serialized_start=355
-  _globals['_SUBMITPROMPTSREQUEST']._serialized_end=431
-  _globals['_SUBMITPROMPTSRESPONSE']._serialized_start=433
-  _globals['_SUBMITPROMPTSRESPONSE']._serialized_end=474
-  _globals['_STREAMBATCHESREQUEST']._serialized_start=476
-  _globals['_STREAMBATCHESREQUEST']._serialized_end=553
-  _globals['_BATCHINFO']._serialized_start=556
-  _globals['_BATCHINFO']._serialized_end=750
-  _globals['_BATCHCHUNK']._serialized_start=752
-  _globals['_BATCHCHUNK']._serialized_end=865
-  _globals['_ACKREQUEST']._serialized_start=867
-  _globals['_ACKREQUEST']._serialized_end=935
-  _globals['_ACKRESPONSE']._serialized_start=937
-  _globals['_ACKRESPONSE']._serialized_end=972
-  _globals['_GETSTATUSREQUEST']._serialized_start=974
-  _globals['_GETSTATUSREQUEST']._serialized_end=992
-  _globals['_LEDGER']._serialized_start=995
-  _globals['_LEDGER']._serialized_end=1147
-  _globals['_GETSTATUSRESPONSE']._serialized_start=1150
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1327
-  _globals['_ROLLOUTSERVICE']._serialized_start=1330
-  _globals['_ROLLOUTSERVICE']._serialized_end=1655
+  _globals['_PROMPT']._serialized_end=371
+  _globals['_SUBMITPROMPTSREQUEST']._serialized_start=373
+  _globals['_SUBMITPROMPTSREQUEST']._serialized_end=449
+  _globals['_SUBMITPROMPTSRESPONSE']._serialized_start=451
+  _globals['_SUBMITPROMPTSRESPONSE']._serialized_end=492
+  _globals['_STREAMBATCHESREQUEST']._serialized_start=495
+  _globals['_STREAMBATCHESREQUEST']._serialized_end=649
+  _globals['_BATCHINFO']._serialized_start=652
+  _globals['_BATCHINFO']._serialized_end=888
+  _globals['_BATCHCHUNK']._serialized_start=891
+  _globals['_BATCHCHUNK']._serialized_end=1019
+  _globals['_ACKREQUEST']._serialized_start=1021
+  _globals['_ACKREQUEST']._serialized_end=1089
+  _globals['_ACKRESPONSE']._serialized_start=1091
+  _globals['_ACKRESPONSE']._serialized_end=1126
+  _globals['_COMMITREQUEST']._serialized_start=1128
+  _globals['_COMMITREQUEST']._serialized_end=1184
+  _globals['_COMMITRESPONSE']._serialized_start=1186
+  _globals['_COMMITRESPONSE']._serialized_end=1235
+  _globals['_SETPOLICYREQUEST']._serialized_start=1237
+  _globals['_SETPOLICYREQUEST']._serialized_end=1328
+  _globals['_SETPOLICYRESPONSE']._serialized_start=1330
+  _globals['_SETPOLICYRESPONSE']._serialized_end=1349
+  _globals['_RESTOREREQUEST']._serialized_start=1352
+  _globals['_RESTOREREQUEST']._serialized_end=1498
+  _globals['_RESTORERESPONSE']._serialized_start=1500
+  _globals['_RESTORERESPONSE']._serialized_end=1552
+  _globals['_REQUESTEDPROMPT']._serialized_start=1554
+  _globals['_REQUESTEDPROMPT']._serialized_end=1640
+  _globals['_REQUESTBATCHREQUEST']._serialized_start=1642
+  _globals['_REQUESTBATCHREQUEST']._serialized_end=1759
+  _globals['_GROUPCHUNK']._serialized_start=1762
+  _globals['_GROUPCHUNK']._serialized_end=1967
+  _globals['_LISTSETASIDEREQUEST']._serialized_start=1969
+  _globals['_LISTSETASIDEREQUEST']._serialized_end=1990
+  _globals['_LISTSETASIDERESPONSE']._serialized_start=1992
+  _globals['_LISTSETASIDERESPONSE']._serialized_end=2059
+  _globals['_SETASIDEGROUP']._serialized_start=2061
+  _globals['_SETASIDEGROUP']._serialized_end=2145
+  _globals['_REQUEUEREQUEST']._serialized_start=2147
+  _globals['_REQUEUEREQUEST']._serialized_end=2181
+  _globals['_REQUEUERESPONSE']._serialized_start=2183
+  _globals['_REQUEUERESPONSE']._serialized_end=2200
+  _globals['_GETSTATUSREQUEST']._serialized_start=2202
+  _globals['_GETSTATUSREQUEST']._serialized_end=2220
+  _globals['_LEDGER']._serialized_start=2223
+  _globals['_LEDGER']._serialized_end=2375
+  _globals['_GETSTATUSRESPONSE']._serialized_start=2378
+  _globals['_GETSTATUSRESPONSE']._serialized_end=3051
+  _globals['_GETSTATUSRESPONSE_REASONSENTRY']._serialized_start=2960
+  _globals['_GETSTATUSRESPONSE_REASONSENTRY']._serialized_end=3006
+  _globals['_GETSTATUSRESPONSE_AGESENTRY']._serialized_start=3008
+  _globals['_GETSTATUSRESPONSE_AGESENTRY']._serialized_end=3051
+  _globals['_LENGTHCLASS']._serialized_start=3054
+  _globals['_LENGTHCLASS']._serialized_end=3190
+  _globals['_LENGTHCLASS_OUTCOMESENTRY']._serialized_start=3143
+  _globals['_LENGTHCLASS_OUTCOMESENTRY']._serialized_end=3190
+  _globals['_WAITING']._serialized_start=3192
+  _globals['_WAITING']._serialized_end=3246
+  _globals['_ROLLOUTSERVICE']._serialized_start=3580
+  _globals['_ROLLOUTSERVICE']._serialized_end=4362
 # @@protoc_insertion_point(module_scope)
