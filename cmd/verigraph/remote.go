@@ -1,28 +1,22 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/jetstream"
-	verigraphv1 "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
 func newSubmit() *cobra.Command {
 	var in inputFlags
 	var configFile, url, store, run string
-	var final bool
+	var final, validate bool
+	var priority int
 	cmd := &cobra.Command{
 		Use:     "submit",
 		Short:   "Queue prompts for the workers of a NATS cluster",
@@ -70,10 +64,8 @@ func newSubmit() *cobra.Command {
 				return err
 			}
 			defer bus.Close()
-			sub, err := line.NewSubmitter(ctx, bus, blobs, cfg.Run)
-			if err != nil {
-				return err
-			}
+			sub := line.NewSubmitter(bus, blobs, cfg.Run)
+			sub.Validate, sub.Priority = validate, priority
 			if err := sub.Submit(ctx, loaded.prompts, loaded.references, loaded.paths, final); err != nil {
 				return err
 			}
@@ -86,44 +78,8 @@ func newSubmit() *cobra.Command {
 	cmd.Flags().StringVar(&url, "nats", "", "NATS URL")
 	cmd.Flags().StringVar(&store, "blob", "", "object store of the run: directory or URL")
 	cmd.Flags().StringVar(&run, "run", "", "name of the run")
+	cmd.Flags().BoolVar(&validate, "validate", false, "validation prompts: past filters and staleness, in batches of their own")
+	cmd.Flags().IntVar(&priority, "priority", 0, "higher leaves the backlog first")
 	cmd.Flags().BoolVar(&final, "final", false, "no more prompts will come: the last, partial batch is written")
-	return cmd
-}
-
-func newStatus() *cobra.Command {
-	var feed, tokenEnv string
-	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Print the ledger and progress of a run from its feed",
-		Example: "  verigraph status --feed 127.0.0.1:50051",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if feed == "" {
-				return usage(errors.New("--feed: HOST:PORT of the run's feed is needed"))
-			}
-			conn, err := grpc.NewClient(feed, grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				return usage(fmt.Errorf("--feed: %w", err))
-			}
-			defer conn.Close()
-			ctx := cmd.Context()
-			if tokenEnv != "" {
-				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+os.Getenv(tokenEnv))
-			}
-			st, err := verigraphv1.NewRolloutServiceClient(conn).GetStatus(ctx, &verigraphv1.GetStatusRequest{})
-			if err != nil {
-				return fmt.Errorf("status: %s: %w", feed, err)
-			}
-			enc := json.NewEncoder(cmd.OutOrStdout())
-			enc.SetIndent("", "  ")
-			return enc.Encode(map[string]any{
-				"run": st.GetRun(), "prompts": st.GetPrompts(), "backlog": st.GetBacklog(), "ledger": st.GetLedger(),
-				"batches_written": st.GetBatchesWritten(), "batches_acknowledged": st.GetBatchesAcknowledged(),
-				"complete": st.GetComplete(), "time": time.Now().UTC().Format(time.RFC3339),
-			})
-		},
-	}
-	cmd.Flags().StringVar(&feed, "feed", os.Getenv("VERIGRAPH_FEED"), "HOST:PORT of the feed (default: VERIGRAPH_FEED)")
-	cmd.Flags().StringVar(&tokenEnv, "token-env", "", "environment variable with the feed's bearer token")
 	return cmd
 }

@@ -45,7 +45,7 @@ var wireCodes = []struct {
 	{ErrIncarnation, codes.FailedPrecondition},
 	{ErrNotStanding, codes.FailedPrecondition},
 	{ErrUnsupported, codes.Unimplemented},
-	{ErrSlow, codes.DeadlineExceeded},
+	{ErrSlow, codes.Unavailable},
 	{ErrNotLeading, codes.Unavailable},
 	{ErrStopping, codes.Unavailable},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},

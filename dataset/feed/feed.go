@@ -139,7 +139,8 @@ type Ledger struct {
 type Status struct {
 	Run string
 	// Prompts counts all prompts, Backlog those that are not dispatched yet.
-	Prompts, Backlog                    int64
+	// Groups counts dispatches.
+	Prompts, Backlog, Groups            int64
 	Ledger                              Ledger
 	BatchesWritten, BatchesAcknowledged int64
 	// BatchesCommitted is the last batch of a committed checkpoint, BatchesDropped counts those that a

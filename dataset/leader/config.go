@@ -3,6 +3,7 @@ package leader
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/verigraph/verigraph/dataset"
@@ -82,6 +83,8 @@ type Config struct {
 	Difficulty Difficulty         `yaml:"difficulty"`
 	// MaxBacklog is the number of waiting prompts above which a trainer's prompts are refused.
 	MaxBacklog int `yaml:"max_backlog"`
+	// OnRestore is what a restore does unless the trainer says: regenerate or replay.
+	OnRestore RestoreMode `yaml:"on_restore"`
 	// Endpoints are the patterns (HOST:PORT, with * for a part) that policy addresses sent by a trainer
 	// must match; without any, all are refused.
 	Endpoints []string `yaml:"allow_endpoints"`
@@ -94,7 +97,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		GroupSize: 4, BatchGroups: 8, MaxGroups: 64, Overlong: dataset.OverlongNone,
-		MaxStaleness: NoStaleness, Stragglers: StragglersWait, MaxBacklog: 200_000,
+		MaxStaleness: NoStaleness, Stragglers: StragglersWait, MaxBacklog: 200_000, OnRestore: Regenerate,
 		Filter:     Filter{Metric: MetricAuto, MaxRounds: 10, Exhausted: ExhaustedPartial},
 		Difficulty: Difficulty{Easy: 0.9, Hard: 0.1},
 	}
@@ -129,6 +132,14 @@ func (c Config) Validate() error {
 	}
 	if !slices.Contains([]Stragglers{StragglersWait, StragglersDrop}, c.Stragglers) {
 		bad("stragglers", "%q, want wait or drop", c.Stragglers)
+	}
+	if c.OnRestore != Regenerate && c.OnRestore != Replay {
+		bad("on_restore", "%q, want regenerate or replay", c.OnRestore)
+	}
+	for _, pattern := range c.Endpoints {
+		if _, err := path.Match(pattern, ""); err != nil {
+			bad("allow_endpoints", "%q: %v", pattern, err)
+		}
 	}
 	if !slices.Contains([]Exhausted{ExhaustedPartial, ExhaustedSkip, ExhaustedStop}, c.Filter.Exhausted) {
 		bad("filter.exhausted", "%q, want partial, skip or stop", c.Filter.Exhausted)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/verigraph/verigraph/blob"
-	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/reward/service"
@@ -86,59 +85,6 @@ func (r references) Reference(ctx context.Context, run, promptID string) (ref ta
 	return ref, err
 }
 
-// leaderStreams is the leader's side of the broker.
-type leaderStreams struct {
-	bus     *jetstream.Bus
-	run     string
-	backlog *jetstream.Queue[leader.BacklogItem]
-	prompts *jetstream.Queue[task.Dispatch]
-	scored  *jetstream.Queue[trajectory.ScoredGroup]
-}
-
-func (s leaderStreams) NextPrompt(ctx context.Context) (leader.Held[leader.BacklogItem], error) {
-	return next(ctx, s.backlog)
-}
-
-func (s leaderStreams) NextScored(ctx context.Context) (leader.Held[trajectory.ScoredGroup], error) {
-	return next(ctx, s.scored)
-}
-
-func next[T any](ctx context.Context, q *jetstream.Queue[T]) (leader.Held[T], error) {
-	m, err := q.Receive(ctx)
-	if err != nil {
-		return leader.Held[T]{}, err
-	}
-	release := func() { _ = m.Nak(0) } // a nak that is lost costs one ack wait
-	return leader.Held[T]{Value: m.Value, Ack: m.Ack, Release: release}, nil
-}
-
-func (s leaderStreams) Publish(ctx context.Context, d task.Dispatch) error {
-	return s.prompts.Publish(ctx, s.run, d.ID, d)
-}
-
-func (s leaderStreams) SetAside(ctx context.Context) (map[string]bool, error) {
-	return s.keys(ctx, jetstream.SetAside)
-}
-
-// OpenLeases: a group is in flight while some queue holds it.
-func (s leaderStreams) OpenLeases(ctx context.Context) (map[string]bool, error) {
-	return s.keys(ctx, jetstream.Prompts, jetstream.Trajectories, jetstream.Scored)
-}
-
-func (s leaderStreams) keys(ctx context.Context, streams ...string) (map[string]bool, error) {
-	out := map[string]bool{}
-	for _, stream := range streams {
-		keys, err := s.bus.Keys(ctx, stream, s.run)
-		if err != nil {
-			return nil, err
-		}
-		for k := range keys {
-			out[k] = true
-		}
-	}
-	return out, nil
-}
-
 // cachedFiles fetches data files by hash from the blob store into a directory.
 type cachedFiles struct {
 	store *blob.Store
@@ -153,6 +99,5 @@ var (
 	_ rollout.Source     = stage[task.Dispatch, trajectory.Group]{}
 	_ service.Source     = stage[trajectory.Group, trajectory.ScoredGroup]{}
 	_ service.References = references{}
-	_ leader.Streams     = leaderStreams{}
 	_ rollout.Files      = cachedFiles{}
 )

@@ -46,8 +46,8 @@ const (
 // token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
 // cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
 // trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
-// DEADLINE_EXCEEDED for a reader that took nothing for too long (resume), UNAVAILABLE while the server stops
-// or does not lead (resume), and INTERNAL for the rest.
+// UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+// reach its stores (repeat or resume), and INTERNAL for the rest.
 type RolloutServiceClient interface {
 	// SubmitPrompts queues prompts (idempotent by prompt id within a run).
 	SubmitPrompts(ctx context.Context, in *SubmitPromptsRequest, opts ...grpc.CallOption) (*SubmitPromptsResponse, error)
@@ -218,8 +218,8 @@ func (c *rolloutServiceClient) GetStatus(ctx context.Context, in *GetStatusReque
 // token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
 // cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
 // trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
-// DEADLINE_EXCEEDED for a reader that took nothing for too long (resume), UNAVAILABLE while the server stops
-// or does not lead (resume), and INTERNAL for the rest.
+// UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+// reach its stores (repeat or resume), and INTERNAL for the rest.
 type RolloutServiceServer interface {
 	// SubmitPrompts queues prompts (idempotent by prompt id within a run).
 	SubmitPrompts(context.Context, *SubmitPromptsRequest) (*SubmitPromptsResponse, error)

@@ -37,8 +37,8 @@ class RolloutServiceStub(object):
     token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
     cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
     trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
-    DEADLINE_EXCEEDED for a reader that took nothing for too long (resume), UNAVAILABLE while the server stops
-    or does not lead (resume), and INTERNAL for the rest.
+    UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+    reach its stores (repeat or resume), and INTERNAL for the rest.
     """
 
     def __init__(self, channel):
@@ -111,8 +111,8 @@ class RolloutServiceServicer(object):
     token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
     cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
     trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
-    DEADLINE_EXCEEDED for a reader that took nothing for too long (resume), UNAVAILABLE while the server stops
-    or does not lead (resume), and INTERNAL for the rest.
+    UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+    reach its stores (repeat or resume), and INTERNAL for the rest.
     """
 
     def SubmitPrompts(self, request, context):
@@ -264,8 +264,8 @@ class RolloutService(object):
     token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
     cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
     trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
-    DEADLINE_EXCEEDED for a reader that took nothing for too long (resume), UNAVAILABLE while the server stops
-    or does not lead (resume), and INTERNAL for the rest.
+    UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+    reach its stores (repeat or resume), and INTERNAL for the rest.
     """
 
     @staticmethod
