@@ -31,8 +31,10 @@ type hostile struct {
 	taint string
 	// own: the cell ends its session or spoils it for others.
 	own bool
-	// limits changes the session's limits; such a cell has a sandbox of its own.
-	limits func(*Limits)
+	// small: the session has small limits of memory, files and threads.
+	small bool
+	// times changes the time that the last cell has.
+	times func(*Limits)
 	// off is the defence without which the rule does not hold: the cell runs again without it, and must
 	// then not match.
 	off string
@@ -49,6 +51,8 @@ type field struct {
 	reached   *atomic.Int64
 	bystander Session
 	before    hostState
+	// tight is the sandbox of sessions with small limits, nil until one is needed.
+	tight *Sandbox
 }
 
 // hostState is what no session may change.
@@ -120,6 +124,28 @@ func (f *field) session(t *testing.T, s *Sandbox) Session {
 	return sess
 }
 
+// victim starts the session that h attacks, in s unless h needs other limits. group owns what cells share.
+func (f *field) victim(t, group *testing.T, h hostile, s *Sandbox) Session {
+	t.Helper()
+	switch {
+	case h.small:
+		if f.tight == nil {
+			f.tight = own(group, func(c *Config) { small(&c.Limits) })
+			f.tight.off = s.off
+		}
+		return f.session(t, f.tight)
+	case h.own && h.taint != "":
+		// What the prelude does taints already.
+		return f.session(t, s)
+	case h.own:
+		return f.armed(t, s)
+	}
+	return f.armed(group, s)
+}
+
+// shared: the session may be used by other cells, too.
+func (h hostile) shared() bool { return !h.own && !h.small && h.times == nil }
+
 // armed is a session that has run the prelude.
 func (f *field) armed(t *testing.T, s *Sandbox) Session {
 	t.Helper()
@@ -158,6 +184,9 @@ func (h hostile) attack(t *testing.T, sess Session) (Result, *graph) {
 	for _, code := range cells[:len(cells)-1] {
 		res := runWith(t, sess, code, g)
 		require.False(t, res.NamespaceLost, "%s: %s", h.rule, res.Traceback)
+	}
+	if h.times != nil {
+		h.times(&sess.(*session).limits)
 	}
 	return runWith(t, sess, cells[len(cells)-1], g), g
 }

@@ -24,10 +24,13 @@ func TestACellPastItsTimeIsInterruptedAndItsVariablesLive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := own(t, func(c *Config) { tc.change(&c.Limits); c.Limits.Grace = 20 * time.Second })
-			sess := start(t, s, nil)
+			sess := start(t, box(t), nil)
+			require.Equal(t, trajectory.CellOK, run(t, sess, "import time, re, asyncio, threading").Status)
+			limits := &sess.(*session).limits
+			limits.Grace = time.Minute
+			tc.change(limits)
 			g := &graph{}
-			res := runWith(t, sess, "import time, re, asyncio, threading\nn = 5\nprint('before')\n"+tc.code+"\nprint('after')", g)
+			res := runWith(t, sess, "n = 5\nm = 6\nprint('before')\n"+tc.code+"\nprint('after')", g)
 			require.Equal(t, trajectory.CellTimeout, res.Status)
 			require.False(t, res.NamespaceLost)
 			require.Equal(t, "CellTimeout", res.Exception)
@@ -35,6 +38,7 @@ func TestACellPastItsTimeIsInterruptedAndItsVariablesLive(t *testing.T) {
 			require.Equal(t, "before\n", res.Output)
 			require.Equal(t, 3, res.Completed)
 			require.Len(t, g.reports, 3)
+			*limits = box(t).cfg.Limits
 			require.Equal(t, "True\n", run(t, sess, "n >= 5").Output)
 		})
 	}
@@ -42,9 +46,10 @@ func TestACellPastItsTimeIsInterruptedAndItsVariablesLive(t *testing.T) {
 
 func TestACellThatCatchesItsInterruptionIsStillATimeout(t *testing.T) {
 	t.Parallel()
-	s := own(t, func(c *Config) { c.Limits.CellWall, c.Limits.Grace = 300*time.Millisecond, 20*time.Second })
-	sess := start(t, s, nil)
-	res := run(t, sess, "import time\ntry: time.sleep(60)\nexcept BaseException: print('caught')")
+	sess := start(t, box(t), nil)
+	run(t, sess, "import time")
+	soft(&sess.(*session).limits)
+	res := run(t, sess, "try: time.sleep(60)\nexcept BaseException: print('caught')")
 	require.Equal(t, trajectory.CellTimeout, res.Status)
 	require.Equal(t, "caught\n", res.Output)
 	require.False(t, res.NamespaceLost)
@@ -53,6 +58,7 @@ func TestACellThatCatchesItsInterruptionIsStillATimeout(t *testing.T) {
 	res = run(t, sess, "try: time.sleep(60)\nexcept Exception: print('caught')")
 	require.Equal(t, trajectory.CellTimeout, res.Status)
 	require.Empty(t, res.Output)
+	sess.(*session).limits = box(t).cfg.Limits
 	require.Equal(t, "1\n", run(t, sess, "1").Output)
 }
 
@@ -88,16 +94,22 @@ func TestEveryLimitHasItsOwnMessage(t *testing.T) {
 
 func TestWhatEndedASessionIsSaid(t *testing.T) {
 	t.Parallel()
-	s := own(t, func(c *Config) {
-		c.Limits.CellWall, c.Limits.CellCPU, c.Limits.Grace = 2*time.Second, 300*time.Millisecond, 100*time.Millisecond
-	})
 	for code, says := range map[string]string{
 		"import os; os._exit(1)": "the interpreter ended in the middle of the cell",
 		"import os; os.write(3, b'\\0\\0\\0\\1x')\nimport time; time.sleep(9)":             "the interpreter said something on its control channel that it never says",
-		"import time\nwhile True:\n    try: time.sleep(9)\n    except BaseException: pass": "the cell ran longer than its limit of 2s and did not end when interrupted",
+		"import time\nwhile True:\n    try: time.sleep(9)\n    except BaseException: pass": "the cell ran longer than its limit of 500ms and did not end when interrupted",
 		"sum(range(10 ** 12))": "the cell used more than its limit of 300ms of CPU time and did not end when interrupted",
 	} {
-		res := run(t, start(t, s, nil), code)
+		sess := start(t, box(t), nil)
+		run(t, sess, "import os, time")
+		l := &sess.(*session).limits
+		switch {
+		case strings.Contains(says, "500ms"):
+			l.CellWall, l.Grace = 500*time.Millisecond, 100*time.Millisecond
+		case strings.Contains(says, "300ms"):
+			l.CellCPU, l.Grace = 300*time.Millisecond, 100*time.Millisecond
+		}
+		res := run(t, sess, code)
 		require.True(t, res.NamespaceLost, code)
 		require.Contains(t, res.Traceback, says, code)
 		require.True(t, strings.HasSuffix(res.Traceback, "all variables are lost"), res.Traceback)

@@ -63,7 +63,7 @@ var protocol = []hostile{
 	{rule: "a forged end is the session's own report, and its next words end it", code: forge + "\n# then\nput(done=ok(0))\nx = 1\n# then\n1", status: trajectory.CellDied, own: true, host: noRequests},
 	{rule: "frames between cells end the session", code: forge + "\ns = [o for o in gc.get_objects() if type(o).__name__ == 'Session'][0]\nend = s.end\ndef more(result): end(result); put(done=ok(0))\ns.end = more\n# then\n1\n# then\n1", status: trajectory.CellDied, says: "control channel", own: true},
 	{rule: "a reply that was not asked for is not there", code: "import os, select\nselect.select([3], [], [], 0.2)[0]", says: `^\[\]\n$`},
-	{rule: "a reader that steals the replies stalls itself only", code: "import threading, os\nthreading.Thread(target=os.read, args=(3, 1 << 20), daemon=True).start()\nwhile True: bind('{x}', x=1)", status: trajectory.CellTimeout, own: true, limits: quick},
+	{rule: "a reader that steals the replies stalls itself only", code: "import threading, os\nthreading.Thread(target=os.read, args=(3, 1 << 20), daemon=True).start()\nwhile True: bind('{x}', x=1)", status: trajectory.CellTimeout, own: true, times: quick},
 	{rule: "a closed control descriptor ends the session", code: "import os; os.close(3)\nimport time; time.sleep(30)", status: trajectory.CellDied, own: true},
 	{rule: "a replaced control descriptor ends the session", code: "import os; os.dup2(1, 3)", status: trajectory.CellDied, own: true},
 	{rule: "closed output descriptors lose output and nothing else", code: "import os; os.close(1); os.close(2); os.close(0)\n# then\n1 + 1", own: true},

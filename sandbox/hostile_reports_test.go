@@ -14,7 +14,7 @@ var reports = []hostile{
 	{rule: "a forged reply is never a result", code: `import sys; sys.__stdout__.write('{"status":"ok"}'); sys.__stdout__.flush(); import os; os._exit(0)`, status: trajectory.CellDied, says: `all variables are lost`, own: true},
 	{rule: "no grandchild holds the pipe", code: "import subprocess; subprocess.run('sleep 60 & wait', shell=True)", status: trajectory.CellException, says: noPrograms},
 	{rule: "no child in a session of its own", code: "import subprocess; subprocess.Popen(['setsid', 'sleep', '60'])", status: trajectory.CellException, says: noPrograms},
-	{rule: "a broad except does not outlive its cell's time", code: "import time\nwhile True:\n    try: time.sleep(1)\n    except BaseException: pass", status: trajectory.CellTimeout, says: "did not end when interrupted; the session ended and all variables are lost", limits: hard, own: true},
+	{rule: "a broad except does not outlive its cell's time", code: "import time\nwhile True:\n    try: time.sleep(1)\n    except BaseException: pass", status: trajectory.CellTimeout, says: "did not end when interrupted; the session ended and all variables are lost", times: hard, own: true},
 	{rule: "late prints are nobody's", code: "import threading, time\ndone = threading.Event()\ndef late(): time.sleep(0.05); print('late from 1'); done.set()\nthreading.Thread(target=late).start()\n# then\ndone.wait(); print('t2')", says: `^t2\n$`},
 	{rule: "asyncio.run works", code: "import asyncio\nasync def f(): return 1\nprint(asyncio.run(f()))", says: `^1\n$`},
 	{rule: "await at the top works", code: "import asyncio\nawait asyncio.sleep(0, 5)", says: `^5\n$`},
@@ -67,8 +67,7 @@ func TestSessionsStillAnswerAfterManyCells(t *testing.T) {
 
 func TestAKillLeavesNothingWithinABound(t *testing.T) {
 	t.Parallel()
-	s := own(t, func(c *Config) { hard(&c.Limits) })
-	sess := start(t, s, nil)
+	sess := timed(t, hard)
 	begin := time.Now()
 	lost(t, sess, "import threading, time\nfor _ in range(30): threading.Thread(target=time.sleep, args=(600,)).start()\nsum(range(10 ** 13))", trajectory.CellTimeout)
 	require.Less(t, time.Since(begin), 10*time.Second)

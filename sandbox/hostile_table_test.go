@@ -26,21 +26,12 @@ func TestHostileCells(t *testing.T) {
 			var common Session
 			for _, h := range table {
 				t.Run(h.rule, func(t *testing.T) {
-					var sess Session
-					switch {
-					case h.limits != nil:
-						s := own(t, func(c *Config) { h.limits(&c.Limits) })
-						sess = f.armed(t, s)
-					case h.own && h.taint != "":
-						// What the prelude does taints already.
-						sess = f.session(t, f.box)
-					case h.own:
-						sess = f.armed(t, f.box)
-					default:
-						if common == nil {
-							common = f.armed(group, f.box)
-						}
-						sess = common
+					sess := common
+					if sess == nil || !h.shared() {
+						sess = f.victim(t, group, h, f.box)
+					}
+					if h.shared() {
+						common = sess
 					}
 					res, g := h.attack(t, sess)
 					if res.NamespaceLost && sess == common {
@@ -84,19 +75,14 @@ func TestEveryDefenceIsNeeded(t *testing.T) {
 			for _, h := range list {
 				t.Run(h.rule, func(t *testing.T) {
 					sess := common
-					if h.own || h.limits != nil || sess == nil {
-						if h.limits != nil {
-							h.limits(&weak.cfg.Limits)
-						}
-						sess = f.armed(group, weak)
-						weak.cfg.Limits = testConfig().Limits
+					if sess == nil || !h.shared() {
+						sess = f.victim(t, group, h, weak)
 					}
 					res, g := h.attack(t, sess)
-					switch {
-					case res.NamespaceLost:
-						common = nil
-					case !h.own && h.limits == nil:
+					if h.shared() && !res.NamespaceLost {
 						common = sess
+					} else if h.shared() {
+						common = nil
 					}
 					require.NotEmpty(t, h.holds(res, g), "%s\n%s", h.code, res.Output)
 				})

@@ -50,17 +50,24 @@ func TestADeadInterpreterIsReportedAndNeverAForgedReply(t *testing.T) {
 	}
 }
 
+// timed is a session whose cells have other time limits.
+func timed(t *testing.T, change func(*Limits)) Session {
+	t.Helper()
+	sess := start(t, box(t), nil)
+	change(&sess.(*session).limits)
+	return sess
+}
+
 func TestWhatWasPrintedBeforeTheEndIsKept(t *testing.T) {
 	t.Parallel()
-	s := own(t, func(c *Config) { c.Limits.CellWall, c.Limits.Grace = 3*time.Second, 0 })
-	require.Equal(t, "before\n", lost(t, start(t, s, nil), "print('before')\nimport os; os._exit(3)", trajectory.CellDied).Output)
-	require.Equal(t, "before\n", lost(t, start(t, s, nil), "print('before')\nwhile True: pass", trajectory.CellTimeout).Output)
-	require.Equal(t, "before", lost(t, start(t, s, nil), "print('before', end='')\nimport time; time.sleep(60)", trajectory.CellTimeout).Output)
+	brief := func(l *Limits) { l.CellWall, l.Grace = 3*time.Second, 0 }
+	require.Equal(t, "before\n", lost(t, timed(t, brief), "print('before')\nimport os; os._exit(3)", trajectory.CellDied).Output)
+	require.Equal(t, "before\n", lost(t, timed(t, brief), "print('before')\nwhile True: pass", trajectory.CellTimeout).Output)
+	require.Equal(t, "before", lost(t, timed(t, brief), "print('before', end='')\nimport time; time.sleep(60)", trajectory.CellTimeout).Output)
 }
 
 func TestABroadExceptDoesNotStopTheTimeout(t *testing.T) {
 	t.Parallel()
-	s := own(t, func(c *Config) { c.Limits.CellWall, c.Limits.Grace = 500*time.Millisecond, 300*time.Millisecond })
 	for _, code := range []string{
 		"import time\nwhile True:\n    try: time.sleep(1)\n    except BaseException: pass",
 		"while True:\n    try: sum(n for n in range(10 ** 6))\n    except: pass",
@@ -69,7 +76,7 @@ func TestABroadExceptDoesNotStopTheTimeout(t *testing.T) {
 		"import signal\nfor n in set(signal.Signals) - {9, 19}: signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
 	} {
 		begin := time.Now()
-		res := lost(t, start(t, s, nil), code, trajectory.CellTimeout)
+		res := lost(t, timed(t, func(l *Limits) { l.CellWall, l.Grace = 500*time.Millisecond, 300*time.Millisecond }), code, trajectory.CellTimeout)
 		require.Less(t, time.Since(begin), 10*time.Second, code)
 		require.GreaterOrEqual(t, res.WallS, 0.5)
 	}
@@ -77,8 +84,7 @@ func TestABroadExceptDoesNotStopTheTimeout(t *testing.T) {
 
 func TestTheCPULimitCountsCPUTimeOnly(t *testing.T) {
 	t.Parallel()
-	s := own(t, func(c *Config) { c.Limits.CellCPU, c.Limits.Grace = 300*time.Millisecond, 0 })
-	sess := start(t, s, nil)
+	sess := timed(t, func(l *Limits) { l.CellCPU, l.Grace = 300*time.Millisecond, 0 })
 	res := run(t, sess, "import time; time.sleep(0.6)")
 	require.Equal(t, trajectory.CellOK, res.Status)
 	require.Less(t, res.CPUS, 0.3)

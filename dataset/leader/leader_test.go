@@ -291,9 +291,7 @@ func TestMessageIsAcknowledgedOnlyAfterTheBatchRecord(t *testing.T) {
 	require.NotContains(t, m.acks, "scored a-0", "an undelivered group stays in its queue")
 	m.putErr = nil
 	m.mu.Unlock()
-	for l.Last() == 0 { // the store has room again: it goes on by itself
-		<-l.Changed()
-	}
+	until(t, l, func() bool { return l.Last() == 1 }) // the store has room again: it goes on by itself
 	cancel()
 	require.NoError(t, <-done)
 	require.Contains(t, m.acks, "scored a-0")

@@ -59,6 +59,8 @@ int vg_fork(void);
 size_t vg_collapse(void);
 size_t vg_private_pages(uint64_t *out, size_t max);
 void vg_prefault(const uint64_t *ranges, size_t count);
+int vg_keep(void *dict);
+size_t vg_changes(void *dict, void **out, size_t max);
 
 void prefault(void);
 

@@ -9,6 +9,6 @@ def read(n):
     return b
 def run(name):
     p = marshal.loads(read(int.from_bytes(read(4), "big")))
-    space = {"__name__": "verigraph." + name, "parts": p, "read": read}
+    space = {"__name__": "verigraph." + name, "parts": p}
     exec(p[name], space)
     space["main"]()

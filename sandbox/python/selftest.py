@@ -1,4 +1,4 @@
-import errno, json, os, resource, sys
+import errno, json, os, resource
 checks = {}
 
 def check(name, ok, detail=""):

@@ -46,12 +46,15 @@ str(sm.OLS(c, sm.add_constant(a)).fit().summary()), str(smf.ols("y ~ x + C(group
 # %%
 fig, ax = plt.subplots(1, 2)
 ax[0].hist(df["y"], bins=10)
-ax[0].set_title("y"); ax[0].set_xlabel("x"); ax[0].legend(["y"])
+ax[0].set_title("y")
+ax[0].set_xlabel("x")
+ax[0].legend(["y"])
 df.plot(x="x", y="y", ax=ax[1])
 fig.savefig(io.BytesIO(), format="png")
 plt.close("all")
 
 # %%
 with tempfile.TemporaryDirectory() as where:
-    df.to_excel(where + "/t.xlsx"); pd.read_excel(where + "/t.xlsx")
+    df.to_excel(where + "/t.xlsx")
+    pd.read_excel(where + "/t.xlsx")
     df.to_parquet(where + "/t.parquet", engine="pyarrow")

@@ -84,15 +84,23 @@ class Hooks:
                     monitoring.free_tool_id(tool)
 
 
+# Set by a zygote: its modules, and a function that gives the names in sys.modules that are new or stand
+# for another module since. To look at all of them would copy the page of each.
+BASE = None
+changed = None
+
+
 class Originals:
     """Finds what was replaced since the session began, and says each once."""
 
     def __init__(self):
         self.names = tuple(builtins.__dict__)
         self.values = tuple(builtins.__dict__.values())
-        self.modules = dict(sys.modules)
-        self.loaded = len(self.modules)
+        # What stood first under a name, for the names that are looked at.
+        self.modules = dict(sys.modules) if changed is None else {}
+        self.loaded = len(sys.modules)
         self.said = set()
+        self._look()
 
     def replaced_builtins(self):
         now = builtins.__dict__
@@ -103,17 +111,25 @@ class Originals:
         names = [n for n in {**before, **now} if n != "_" and now.get(n, self) is not before.get(n, self)]
         return self._new("rebinds builtins." + str(n)[:60] for n in names)
 
+    def _look(self):
+        """The modules that may be other ones, by name."""
+        now = dict(sys.modules) if changed is None else changed()
+        for name, module in now.items():
+            if name not in self.modules:
+                self.modules[name] = BASE.get(name, module) if BASE is not None else module
+        return now
+
     def imported(self):
         """Remembers modules that are new; what stands under a known name is compared to the first."""
         if len(sys.modules) != self.loaded:
-            self.modules = {**sys.modules, **self.modules}
+            self._look()
             self.loaded = len(sys.modules)
 
     def replaced_modules(self):
         """Costs more than a small cell: asked when a claim is made."""
-        known, now = self.modules, dict(sys.modules)
+        known, now = self.modules, self._look()
         # Libraries take modules out while they import; what stands in their place is what counts.
-        names = [name for name, module in known.items() if name in now and now[name] is not module]
+        names = [name for name, module in now.items() if known[name] is not module]
         known.update((name, now[name]) for name in names)
         return self._new("replaces module " + str(name)[:60] for name in names)
 

@@ -10,6 +10,7 @@ import json
 import linecache
 import mmap
 import os
+import re
 import sys
 import threading
 import types
@@ -88,6 +89,39 @@ def close_files():
         raise RuntimeError(f"the imports left files open: {', '.join(left)[:500]}")
 
 
+def fill_pools():
+    """Takes every free block of the allocator's half-used pools, so that what a session allocates
+    lies together on new pages and not one block here and one there on pages of the zygote."""
+    kept, reading = os.dup(2), os.memfd_create("statistics")
+    os.dup2(reading, 2)
+    sys._debugmallocstats()
+    os.dup2(kept, 2)
+    os.close(kept)
+    os.lseek(reading, 0, os.SEEK_SET)
+    with os.fdopen(reading) as f:
+        rows = re.findall(r"^ *\d+ +(\d+) +\d+ +\d+ +(\d+)$", f.read(), re.M)
+    return [[bytes(int(size) - 33) for _ in range(int(free))] for size, free in rows if int(size) > 33]
+
+
+def watch_modules(helper, watch):
+    """Lets sessions ask what changed in sys.modules without touching what did not."""
+    helper.vg_keep.argtypes = [ctypes.py_object]
+    helper.vg_changes.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_size_t]
+    helper.vg_changes.restype = ctypes.c_size_t
+    sys.modules["__main__"] = types.ModuleType("__main__")  # each session has its own
+    del sys.modules["__main__"]
+    watch.BASE = dict(sys.modules)
+    if helper.vg_keep(sys.modules) < 0:
+        raise MemoryError
+
+    def changed():
+        modules = sys.modules
+        keys = (ctypes.c_void_p * 4096)()
+        names = [ctypes.cast(keys[i], ctypes.py_object).value for i in range(helper.vg_changes(modules, keys, len(keys)))]
+        return {name: modules[name] for name in names}
+    watch.changed = changed
+
+
 def train(helper, runner, config):
     """The ranges of pages that a session writes before its first result, measured in a child."""
     shared = mmap.mmap(-1, 8 + RANGES * 16)
@@ -110,10 +144,9 @@ def train(helper, runner, config):
     return ranges, count
 
 
-def prepare(config):
+def prepare(runner, config):
     sys.path[:] = config["sys_path"]
     sys.argv = ["-c"]
-    runner = _runner()
     environment = set(os.environ)
     # A warning that was given here would not be given again where the model causes it.
     with warnings.catch_warnings():
@@ -128,7 +161,9 @@ def prepare(config):
     helper = ctypes.PyDLL(config["helper"])  # PyDLL: the interpreter's lock is held across the fork
     helper.vg_private_pages.restype = helper.vg_collapse.restype = ctypes.c_size_t
     linecache.clearcache()
+    watch_modules(helper, runner.watch)
     gc.collect()
+    filling = fill_pools()
     gc.freeze()
     huge = helper.vg_collapse() if config["collapse"] else 0
     ranges, count = train(helper, runner, config) if config["prefault"] else (None, 0)
@@ -137,7 +172,7 @@ def prepare(config):
     threads = helper.vg_threads()
     if threads != 1:
         raise RuntimeError(f"{threads} threads after the imports; a fork would copy one of them only")
-    return runner, helper, ranges, {
+    return helper, (ranges, filling), {
         "version": sys.version.split()[0], "missing": missing, "huge_pages": huge,
         "pages": sum(ranges[1:2 * count:2]) // 4096 if count else 0}
 
@@ -148,9 +183,10 @@ def _say(body):
 
 
 def main():
-    config = json.loads(read(int.from_bytes(read(4), "big")))
+    runner = _runner()
+    config = runner.channel.read()
     try:
-        runner, helper, _ranges, about = prepare(config)
+        helper, _kept, about = prepare(runner, config)
     except BaseException as exc:
         _say({"failed": {"error": f"{type(exc).__name__}: {str(exc)[:2000]}"}})
         os._exit(1)

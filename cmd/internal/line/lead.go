@@ -228,10 +228,11 @@ func (s leaderStreams) ForgetSetAside(ctx context.Context, dispatch string) erro
 	return s.bus.DeleteSetAside(ctx, s.run, dispatch)
 }
 
-// OpenLeases implements leader.Streams: a group is in flight while some queue holds it. The queues are
-// asked in the order in which groups move, so that one on its way is seen.
+// OpenLeases implements leader.Streams: a group is in flight while some queue holds it, also when it was
+// just set aside and not yet closed. The streams are asked in the order in which groups move, so that one on
+// its way is seen.
 func (s leaderStreams) OpenLeases(ctx context.Context) (map[string]bool, error) {
-	return s.keys(ctx, jetstream.Prompts, jetstream.Trajectories, jetstream.Scored)
+	return s.keys(ctx, jetstream.Prompts, jetstream.Trajectories, jetstream.Scored, jetstream.SetAside)
 }
 
 func (s leaderStreams) keys(ctx context.Context, streams ...string) (map[string]bool, error) {
