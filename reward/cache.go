@@ -45,7 +45,7 @@ type Cache struct {
 	mu       sync.Mutex
 	order    [][32]byte // ring of keys, oldest at next once full
 	next     int
-	verdicts map[[32]byte][]byte
+	verdicts map[[32]byte]any
 	faults   atomic.Int64
 }
 
@@ -55,7 +55,7 @@ func NewCache(limit int) *Cache { return NewSharedCache(CacheConfig{Limit: limit
 // NewSharedCache returns a cache in front of a store.
 func NewSharedCache(cfg CacheConfig) *Cache {
 	cfg.Limit = max(cfg.Limit, 1)
-	return &Cache{cfg: cfg, verdicts: map[[32]byte][]byte{}}
+	return &Cache{cfg: cfg, verdicts: map[[32]byte]any{}}
 }
 
 // StoreFaults counts the store's failures.
@@ -98,48 +98,56 @@ func (c *Cache) key(fields ...string) [32]byte {
 	return contentKey(append([]string{c.cfg.Tenant}, fields...)...)
 }
 
-// get looks into memory, then into the store. What can't be decoded is not there.
-func (c *Cache) get(ctx context.Context, key [32]byte, into any) bool {
+// recall looks into memory, then into the store. What can't be decoded or is no verdict is not there.
+func recall[T any](ctx context.Context, c *Cache, key [32]byte, usable func(T) bool) (v T, ok bool) {
 	c.mu.Lock()
-	value, ok := c.verdicts[key]
+	held, ok := c.verdicts[key]
 	c.mu.Unlock()
 	if ok {
-		return json.Unmarshal(value, into) == nil
+		v, ok = held.(T)
+		return v, ok
 	}
 	if c.cfg.Store == nil || c.cfg.Rejudge {
-		return false
+		return v, false
 	}
 	value, ok, err := c.cfg.Store.Get(ctx, hex.EncodeToString(key[:]))
 	switch {
 	case err != nil:
 		c.faults.Add(1)
-		return false
-	case !ok || json.Unmarshal(value, into) != nil:
-		return false
+		return v, false
+	case !ok || json.Unmarshal(value, &v) != nil || !usable(v):
+		return v, false
 	}
-	c.remember(key, value)
-	return true
+	c.hold(key, v)
+	return v, true
 }
 
-// put keeps a verdict, and reads into v the one that another replica stored first.
-func (c *Cache) put(ctx context.Context, key [32]byte, v any) {
-	value, err := json.Marshal(v)
-	if err != nil { // a NaN grade, which the scorer refuses
-		return
-	}
+// remember keeps a verdict and returns the one that stands: another replica may have stored its own
+// first. A stored value that is no verdict is replaced.
+func remember[T any](ctx context.Context, c *Cache, key [32]byte, v T, usable func(T) bool) T {
 	if c.cfg.Store != nil {
-		stands, err := c.cfg.Store.Put(ctx, hex.EncodeToString(key[:]), value, c.cfg.Rejudge)
-		switch {
-		case err != nil:
+		value, err := json.Marshal(v)
+		if err != nil { // a NaN grade, which the scorer refuses
+			return v
+		}
+		var stands T
+		stored, err := c.cfg.Store.Put(ctx, hex.EncodeToString(key[:]), value, c.cfg.Rejudge)
+		if err == nil {
+			if json.Unmarshal(stored, &stands) == nil && usable(stands) {
+				v = stands
+			} else {
+				_, err = c.cfg.Store.Put(ctx, hex.EncodeToString(key[:]), value, true)
+			}
+		}
+		if err != nil {
 			c.faults.Add(1)
-		case json.Unmarshal(stands, v) == nil:
-			value = stands
 		}
 	}
-	c.remember(key, value)
+	c.hold(key, v)
+	return v
 }
 
-func (c *Cache) remember(key [32]byte, value []byte) {
+func (c *Cache) hold(key [32]byte, v any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.verdicts[key]; !ok {
@@ -151,7 +159,7 @@ func (c *Cache) remember(key [32]byte, value []byte) {
 			c.next = (c.next + 1) % c.cfg.Limit
 		}
 	}
-	c.verdicts[key] = value
+	c.verdicts[key] = v
 }
 
 type cachedJudge struct {
@@ -165,21 +173,20 @@ func (j cachedJudge) Identity() string { return j.identity }
 
 func (j cachedJudge) Entails(ctx context.Context, step Step) (trajectory.Verdict, error) {
 	key := j.cache.key(append([]string{"entails", j.identity, step.Question, step.Reasoning, step.Conclusion}, step.Premises...)...)
-	var kept trajectory.Verdict
-	if j.cache.get(ctx, key, &kept) && said(kept.Kind) {
+	if kept, ok := recall(ctx, j.cache, key, said); ok {
 		kept.Cached = true
 		return kept, nil
 	}
 	v, err := j.Judge.Entails(ctx, step)
-	if err == nil && said(v.Kind) {
-		j.cache.put(ctx, key, &v)
+	if err == nil && said(v) {
+		v = remember(ctx, j.cache, key, v, said)
 	}
 	return v, err
 }
 
-// said reports the kinds that a judge may say.
-func said(k trajectory.VerdictKind) bool {
-	return k == trajectory.Entailed || k == trajectory.NotEntailed || k == trajectory.Abstained
+// said reports whether a verdict is of a kind that a judge may say.
+func said(v trajectory.Verdict) bool {
+	return v.Kind == trajectory.Entailed || v.Kind == trajectory.NotEntailed || v.Kind == trajectory.Abstained
 }
 
 type cachedBlocks struct {
@@ -198,15 +205,14 @@ func (j cachedBlocks) EntailsBlock(ctx context.Context, b Block) (int, trajector
 		return j.blocks.EntailsBlock(ctx, b)
 	}
 	key := j.cache.key("block", j.identity, string(material))
-	var kept blockVerdict
-	if j.cache.get(ctx, key, &kept) && kept.First >= -1 && kept.First < len(b.Steps) {
+	usable := func(v blockVerdict) bool { return v.First >= -1 && v.First < len(b.Steps) }
+	if kept, ok := recall(ctx, j.cache, key, usable); ok {
 		kept.Verdict.Cached = true
 		return kept.First, kept.Verdict, nil
 	}
 	first, v, err := j.blocks.EntailsBlock(ctx, b)
-	if err == nil {
-		kept = blockVerdict{first, v}
-		j.cache.put(ctx, key, &kept)
+	if err == nil && usable(blockVerdict{First: first}) {
+		kept := remember(ctx, j.cache, key, blockVerdict{first, v}, usable)
 		first, v = kept.First, kept.Verdict
 	}
 	return first, v, err
@@ -223,14 +229,15 @@ func (j cachedOutcome) Identity() string { return j.identity }
 
 func (j cachedOutcome) Outcome(ctx context.Context, item OutcomeItem) (OutcomeVerdict, error) {
 	key := j.cache.key("outcome", j.identity, string(item.Task), item.Question, item.Reference, item.Rubric, item.Answer, item.Evidence)
-	var kept OutcomeVerdict
-	if j.cache.get(ctx, key, &kept) && len(kept.Axes) > 0 {
+	if kept, ok := recall(ctx, j.cache, key, graded); ok {
 		kept.Cached = true
 		return kept, nil
 	}
 	v, err := j.OutcomeJudge.Outcome(ctx, item)
-	if err == nil {
-		j.cache.put(ctx, key, &v)
+	if err == nil && graded(v) {
+		v = remember(ctx, j.cache, key, v, graded)
 	}
 	return v, err
 }
+
+func graded(v OutcomeVerdict) bool { return len(v.Axes) > 0 }
