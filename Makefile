@@ -95,3 +95,11 @@ fuzz-frames: python ## fuzz the frame protocol of sessions for ten minutes
 	go test -run '^$$' -fuzz FuzzFrame -fuzztime 4m ./sandbox
 
 .PHONY: hostile fuzz-frames
+
+SEED ?= 1
+KILLS ?= 20
+
+kill: ## kill every part of the line KILLS times in the order of SEED, and compare what the trainer saw
+	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/internal/line -run EveryPartIsKilled -v -timeout 40m
+
+.PHONY: kill
