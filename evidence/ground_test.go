@@ -57,8 +57,10 @@ func TestConstantArgumentThatReusesTheTargetsNameIsNotGrounded(t *testing.T) {
 	w.constant("m")
 	var id string
 	template := "{n} {m}"
-	st := Statement{Reads: []string{"df", "m"}, Writes: []string{"m"},
-		Calls: []PrimitiveCall{call(template, map[string]string{"m": "m", "n": "df"})}}
+	st := Statement{
+		Reads: []string{"df", "m"}, Writes: []string{"m"},
+		Calls: []PrimitiveCall{call(template, map[string]string{"m": "m", "n": "df"})},
+	}
 	w.do(`m = bind("{n} {m}", n=len(df), m=m)`, st, []string{"m"}, func(c *Cell) {
 		id = w.mustBind(c, request(template, num("m", "34.65"), num("n", "715")))
 	})

@@ -104,7 +104,8 @@ func (c *Client) complete(ctx context.Context, r Request, budget time.Duration) 
 // exchange repeats one HTTP call until it is answered, refused or out of budget. accept reads an
 // answer of status 200; its error makes the answer Rejected.
 func (c *Client) exchange(ctx context.Context, call Call, budget time.Duration, method, path string, body []byte,
-	accept func(data []byte, res *CallResult) error) error {
+	accept func(data []byte, res *CallResult) error,
+) error {
 	call.Endpoint = c.root
 	begin := time.Now()
 	for {
@@ -144,7 +145,8 @@ func Wait(ctx context.Context, d time.Duration) error {
 
 // attempt is one recorded HTTP exchange.
 func (c *Client) attempt(ctx context.Context, call Call, method, path string, body []byte,
-	accept func([]byte, *CallResult) error) (err error) {
+	accept func([]byte, *CallResult) error,
+) (err error) {
 	call.Start = time.Now()
 	c.rec.CallStarted(call)
 	var res CallResult

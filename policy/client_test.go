@@ -94,8 +94,10 @@ func TestClientSendsEverySamplingFieldZerosIncluded(t *testing.T) {
 	full.Seed, full.StopTokenIDs, full.CacheSalt = 5, []int32{9}, "2.7"
 	_, err = c.Complete(t.Context(), full)
 	require.NoError(t, err)
-	for key, value := range map[string]any{"temperature": 0.7, "top_p": 0.9, "top_k": 20.0, "min_p": 0.1,
-		"repetition_penalty": 1.1, "seed": 5.0, "stop_token_ids": []any{9.0}, "cache_salt": "2.7"} {
+	for key, value := range map[string]any{
+		"temperature": 0.7, "top_p": 0.9, "top_k": 20.0, "min_p": 0.1,
+		"repetition_penalty": 1.1, "seed": 5.0, "stop_token_ids": []any{9.0}, "cache_salt": "2.7",
+	} {
 		want[key] = value
 	}
 	require.Empty(t, cmp.Diff(want, got))

@@ -163,8 +163,10 @@ vllm:kv_cache_usage_perc{engine="1",model_name="a b"} 0.5
 vllm:num_preemptions_total{engine="0",model_name="a b"} 7
 vllm:time_to_first_token_seconds_bucket{le="0.1"} 9
 `, want: policy.Load{Running: 7, Waiting: 2, KVUsage: 0.5, Preemptions: 7}},
-		"SGLang": {body: "sglang:num_running_reqs{model_name=\"m\"} 5\nsglang:num_queue_reqs 1\nsglang:token_usage{x=\"}\"} 0.9\n",
-			want: policy.Load{Running: 5, Waiting: 1, KVUsage: 0.9}},
+		"SGLang": {
+			body: "sglang:num_running_reqs{model_name=\"m\"} 5\nsglang:num_queue_reqs 1\nsglang:token_usage{x=\"}\"} 0.9\n",
+			want: policy.Load{Running: 5, Waiting: 1, KVUsage: 0.9},
+		},
 		"another program's": {body: "go_goroutines 7\n", err: "neither vLLM's nor SGLang's"},
 		"broken numbers":    {body: "vllm:num_requests_running{a=\"b\"} many\n", err: "neither"},
 	} {

@@ -29,8 +29,12 @@ func TestRefutedConclusionCostsTheSubAnswerThatItCarries(t *testing.T) {
 		want    float64
 	}{
 		{reward.NeedsNothing, "-", 1},
-		{reward.NeedsNotRefuted, "-", 0}, {reward.NeedsNotRefuted, "?", 1}, {reward.NeedsNotRefuted, "+", 1},
-		{reward.NeedsEntailed, "-", 0}, {reward.NeedsEntailed, "?", 0}, {reward.NeedsEntailed, "+", 1},
+		{reward.NeedsNotRefuted, "-", 0},
+		{reward.NeedsNotRefuted, "?", 1},
+		{reward.NeedsNotRefuted, "+", 1},
+		{reward.NeedsEntailed, "-", 0},
+		{reward.NeedsEntailed, "?", 0},
+		{reward.NeedsEntailed, "+", 1},
 	} {
 		p := reward.Defaults()
 		p.Infer.AnswerNeeds = c.needs

@@ -247,8 +247,14 @@ func notFinite(score *trajectory.Score) string {
 		name  string
 		value float64
 	}{
-		{"process", score.Process}, {"infer", score.Infer}, {"outcome", score.Outcome}, {"penalty", score.Penalty},
-		{"total", score.Total}, {"clipped", score.Clipped}, {"overlong", score.Overlong}, {"reward", score.Reward},
+		{"process", score.Process},
+		{"infer", score.Infer},
+		{"outcome", score.Outcome},
+		{"penalty", score.Penalty},
+		{"total", score.Total},
+		{"clipped", score.Clipped},
+		{"overlong", score.Overlong},
+		{"reward", score.Reward},
 		{"accuracy", score.Accuracy},
 	} {
 		if bad(f.value) {

@@ -251,8 +251,14 @@ func TestOverlongPunishmentFollowsDAPOAndHasOneOwner(t *testing.T) {
 		length int
 		want   float64
 	}{
-		{reward.OwnerServer, 0, 0}, {reward.OwnerServer, 80, 0}, {reward.OwnerServer, 81, -0.025}, {reward.OwnerServer, 90, -0.25},
-		{reward.OwnerServer, 100, -0.5}, {reward.OwnerServer, 120, -1}, {reward.OwnerTrainer, 120, 0}, {reward.OwnerNone, 120, 0},
+		{reward.OwnerServer, 0, 0},
+		{reward.OwnerServer, 80, 0},
+		{reward.OwnerServer, 81, -0.025},
+		{reward.OwnerServer, 90, -0.25},
+		{reward.OwnerServer, 100, -0.5},
+		{reward.OwnerServer, 120, -1},
+		{reward.OwnerTrainer, 120, 0},
+		{reward.OwnerNone, 120, 0},
 	} {
 		p := reward.Defaults()
 		p.Overlong = reward.Overlong{Owner: c.owner, MaxResponseLength: 100, Buffer: 20, PenaltyFactor: 0.5}

@@ -61,6 +61,8 @@ func TestCompressedContextBeginsASegmentThatHoldsExactlyWhatThePolicySaw(t *test
 	for turn := range 9 {
 		require.Equal(t, 1, sampledTurns[turn], "turn %d is trained once", turn)
 	}
+	first := e.encode(think + block("step"))
+	require.Equal(t, first, segments[1].ResponseIDs[:len(first)], "the history begins with the very ids of the first turn")
 	text := string(e.tok.Decode(segments[1].ResponseIDs))
 	require.Contains(t, text, omitted)
 	require.Equal(t, trajectory.SpanHistory, segments[1].Spans[0].Kind)

@@ -311,7 +311,11 @@ func TestCallsThatSplitATurnAnywhereGiveTheSameParse(t *testing.T) {
 				whole := newMachine(t, e.tok, bigConfig())
 				calls := o.calls(e, whole.chat.EndOfTurn())
 				play(t, whole, calls)
-				for at := range calls[0].ids {
+				step := 1
+				if e.name == "byte by byte" { // four times as many ids: every third place does
+					step = 3
+				}
+				for at := 0; at < len(calls[0].ids); at += step {
 					split := append([]call{
 						{calls[0].ids[:at], "abort", ""},
 						{calls[0].ids[at:], calls[0].finish, calls[0].stop},

@@ -83,8 +83,10 @@ func TestTextOnlyTurnsFollowTheSameRules(t *testing.T) {
 		"server that includes the stop": {[]string{said(block("submit"), "stop")}, trajectory.Submitted, 1, "submit"},
 		"text after the tag":            {[]string{said(block("submit")+"\n<tool_response>7</tool_response>", "stop")}, trajectory.Submitted, 1, "submit"},
 		"stop inside reasoning":         {[]string{said("<think>draft <code_interpreter>d", "stop"), said("<think>draft "+block("d")+"</think>"+block("submit"), "stop")}, trajectory.Submitted, 2, "submit"},
-		"reasoning apart from content": {[]string{`{"choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"use <code_interpreter>","content":"<code_interpreter>submit"},"finish_reason":"stop"}]}`},
-			trajectory.Submitted, 1, "submit"},
+		"reasoning apart from content": {
+			[]string{`{"choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"use <code_interpreter>","content":"<code_interpreter>submit"},"finish_reason":"stop"}]}`},
+			trajectory.Submitted, 1, "submit",
+		},
 		"a control token's text":  {[]string{said("<|im_end|>"+block("submit"), "stop")}, trajectory.Submitted, 1, "submit"},
 		"a refusal to finish":     {[]string{said("x", "content_filter")}, trajectory.PolicyUnavailable, 1, ""},
 		"no choice":               {[]string{`{"choices":[]}`}, trajectory.PolicyUnavailable, 1, ""},

@@ -84,9 +84,13 @@ type startRequest struct {
 }
 
 func newStartRequest(nonce string, l Limits, spec Spec) startRequest {
-	r := startRequest{Nonce: nonce, Seed: spec.Seed, FrameBytes: l.FrameBytes, HeadBytes: l.OutputBytes,
-		Limits: map[string]int64{"memory": l.MemoryBytes, "scratch": l.ScratchBytes, "file": l.FileBytes,
-			"threads": int64(l.Processes), "descriptors": int64(l.OpenFiles)}}
+	r := startRequest{
+		Nonce: nonce, Seed: spec.Seed, FrameBytes: l.FrameBytes, HeadBytes: l.OutputBytes,
+		Limits: map[string]int64{
+			"memory": l.MemoryBytes, "scratch": l.ScratchBytes, "file": l.FileBytes,
+			"threads": int64(l.Processes), "descriptors": int64(l.OpenFiles),
+		},
+	}
 	if !spec.Clock.IsZero() {
 		at := float64(spec.Clock.UnixMicro()) / 1e6
 		r.Clock = &at
@@ -179,8 +183,10 @@ func parseFrame(body []byte, nonce string) (frame, error) {
 // check applies the bounds that types can't express.
 func (f *frame) check() error {
 	bodies := 0
-	for _, there := range []bool{f.Ready != nil, f.Failed != nil, f.Completed != nil, f.Bind != nil,
-		f.Infer != nil, f.Submit != nil, f.Taint != nil, f.Done != nil} {
+	for _, there := range []bool{
+		f.Ready != nil, f.Failed != nil, f.Completed != nil, f.Bind != nil,
+		f.Infer != nil, f.Submit != nil, f.Taint != nil, f.Done != nil,
+	} {
 		if there {
 			bodies++
 		}

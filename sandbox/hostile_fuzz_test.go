@@ -73,7 +73,9 @@ func FuzzConversation(f *testing.F) {
 	)
 	for _, seed := range [][]byte{
 		frames(done0), frames(bind, completed, done1), frames(completed, infer, submit, raised), frames(tainted, bind, completed, raised),
-		frames(completed, completed, done1), frames(done1), frames(submit), frames(completed)[:9], {0, 0, 0, 0}, {255, 255, 255, 255, '{'},
+		frames(completed, completed, done1), frames(done1), frames(submit), frames(completed)[:9],
+		{0, 0, 0, 0},
+		{255, 255, 255, 255, '{'},
 	} {
 		f.Add(seed)
 	}

@@ -17,8 +17,10 @@ func TestACellPastItsTimeIsInterruptedAndItsVariablesLive(t *testing.T) {
 	}{
 		"wall": {func(l *Limits) { l.CellWall = 300 * time.Millisecond }, "time.sleep(60)"},
 		"CPU":  {func(l *Limits) { l.CellCPU = 300 * time.Millisecond }, "while True: n += 1"},
-		"in a regular expression": {func(l *Limits) { l.CellWall = 300 * time.Millisecond },
-			"re.match('(a*)*b', 'a' * 60)"},
+		"in a regular expression": {
+			func(l *Limits) { l.CellWall = 300 * time.Millisecond },
+			"re.match('(a*)*b', 'a' * 60)",
+		},
 		"in an await": {func(l *Limits) { l.CellWall = 300 * time.Millisecond }, "await asyncio.sleep(60)"},
 		"in a lock":   {func(l *Limits) { l.CellWall = 300 * time.Millisecond }, "threading.Event().wait()"},
 	} {

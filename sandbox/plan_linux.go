@@ -55,7 +55,8 @@ func plan(spec initSpec) ([]byte, error) {
 		}
 	}
 	if spec.Tier.seccomp() && !spec.Off["seccomp"] {
-		raw, err := filter(1) // a session is process 1
+		// A session is process 1, and the interpreter is there already: nothing is executed any more.
+		raw, err := filter(1, "execve")
 		if err != nil {
 			return nil, err
 		}

@@ -33,6 +33,8 @@ type Sandbox struct {
 	plan *os.File
 	// warm holds sessions that wait ready; nil for none.
 	warm *warmPool
+	// memory ends sessions before the kernel ends us.
+	memory *watchdog
 	// slots hands out the slot numbers of sessions; an empty channel is the line.
 	slots chan int
 	// scratch is the host directory of the confined tier's working directories.
@@ -64,6 +66,8 @@ type Stats struct {
 	Fallback string
 	// Live sessions, and starts that wait for a free slot.
 	Live, Waiting int
+	// Evicted counts sessions killed because memory was short.
+	Evicted int64
 	// Started and Failed count starts so far.
 	Started, Failed int64
 	// WaitTime is the time spent in line, StartTime the time of starts proper, both summed.
@@ -114,6 +118,7 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 			continue
 		}
 		s.stats = st
+		s.memory = newWatchdog(ctx, s, memoryLeft)
 		return s, nil
 	}
 	s.Close()
@@ -268,6 +273,9 @@ func (s *Sandbox) Close() error {
 	}
 	for _, sess := range live {
 		errs = append(errs, sess.Close())
+	}
+	if s.memory != nil {
+		s.memory.close()
 	}
 	if s.warm != nil {
 		s.warm.close()

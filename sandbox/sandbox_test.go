@@ -26,8 +26,10 @@ func TestTheDefaultsValidate(t *testing.T) {
 func TestEveryBadKeyIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	err := Config{}.Validate()
-	for _, key := range []string{"python", "min_tier", "max_sessions", "start_timeout", "limits.cell_wall", "limits.cell_cpu", "limits.memory_bytes",
-		"limits.output_bytes", "limits.scratch_bytes", "limits.file_bytes", "limits.processes", "limits.open_files", "limits.frame_bytes"} {
+	for _, key := range []string{
+		"python", "min_tier", "max_sessions", "start_timeout", "limits.cell_wall", "limits.cell_cpu", "limits.memory_bytes",
+		"limits.output_bytes", "limits.scratch_bytes", "limits.file_bytes", "limits.processes", "limits.open_files", "limits.frame_bytes",
+	} {
 		require.ErrorContains(t, err, "sandbox: "+key+": want ")
 	}
 	_, err = New(Config{})
@@ -231,8 +233,16 @@ func TestBadDataFilesAreErrorsAtStart(t *testing.T) {
 	secret := filepath.Join(dir, "unreadable")
 	require.NoError(t, os.WriteFile(secret, nil, 0o600))
 	for _, files := range []map[string]string{
-		{"../a.csv": ok}, {"/etc/passwd": ok}, {"": ok}, {".": ok}, {"a//b": ok}, {"a\x00b": ok},
-		{"a.csv": filepath.Join(dir, "missing")}, {"a.csv": dir}, {"a.csv": "/dev/zero"}, {"a.csv": secret},
+		{"../a.csv": ok},
+		{"/etc/passwd": ok},
+		{"": ok},
+		{".": ok},
+		{"a//b": ok},
+		{"a\x00b": ok},
+		{"a.csv": filepath.Join(dir, "missing")},
+		{"a.csv": dir},
+		{"a.csv": "/dev/zero"},
+		{"a.csv": secret},
 	} {
 		_, err := box(t).Start(t.Context(), Spec{Files: files})
 		require.ErrorContains(t, err, "sandbox: start: data file", files)

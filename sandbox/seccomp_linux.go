@@ -65,7 +65,9 @@ var lowWord = []struct {
 // filter assembles the program. The library answers a foreign architecture with the default action,
 // which here is to allow: a 32-bit call would pass. So its program runs behind our own test, which
 // kills. Calls that are newer than the library's table don't exist either.
-func filter(pid int) ([]bpf.RawInstruction, error) {
+//
+// also names calls that this session can do without besides.
+func filter(pid int, also ...string) ([]bpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func filter(pid int) ([]bpf.RawInstruction, error) {
 		DefaultAction: seccomp.ActionAllow,
 		Syscalls: []seccomp.SyscallGroup{
 			{Names: known(absent), Action: enosys},
-			{Names: known(denied), Action: eperm, NamesWithCondtions: []seccomp.NameWithConditions{
+			{Names: known(append(also, denied...)), Action: eperm, NamesWithCondtions: []seccomp.NameWithConditions{
 				// Threads, and nothing else that clone makes.
 				arg("clone", 0, seccomp.BitsNotSet, unix.CLONE_THREAD),
 				arg("socketpair", 0, seccomp.NotEqual, unix.AF_UNIX),

@@ -177,9 +177,11 @@ func (silent) Taint(int, string)         {}
 func (silent) Bind(evidence.BindRequest) (string, string, *evidence.Refusal) {
 	return "", "", &evidence.Refusal{Rule: "self_test", Message: "no graph"}
 }
+
 func (silent) Infer(evidence.InferRequest) (string, string, *evidence.Refusal) {
 	return "", "", &evidence.Refusal{Rule: "self_test", Message: "no graph"}
 }
+
 func (silent) Submit(evidence.SubmitRequest) *evidence.Refusal {
 	return &evidence.Refusal{Rule: "self_test", Message: "no graph"}
 }

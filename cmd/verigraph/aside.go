@@ -8,14 +8,14 @@ import (
 	verigraphv1 "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
-func newSetAside() *cobra.Command {
+func newAside() *cobra.Command {
 	var feed feedFlags
 	var requeue []string
 	cmd := &cobra.Command{
-		Use:   "set-aside",
+		Use:   "aside",
 		Short: "List the groups that were set aside, or send their prompts back into the line",
-		Example: "  verigraph set-aside --feed 127.0.0.1:50051\n" +
-			"  verigraph set-aside --feed 127.0.0.1:50051 --requeue 17-0",
+		Example: "  verigraph aside --feed 127.0.0.1:50051\n" +
+			"  verigraph aside --feed 127.0.0.1:50051 --requeue 17-0",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, client, closeConn, err := feed.dial(cmd.Context())
@@ -25,7 +25,7 @@ func newSetAside() *cobra.Command {
 			defer closeConn()
 			for _, d := range requeue {
 				if _, err := client.Requeue(ctx, &verigraphv1.RequeueRequest{Dispatch: d}); err != nil {
-					return fmt.Errorf("set-aside: %s: %w", d, err)
+					return fmt.Errorf("aside: %s: %w", d, err)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s requeued\n", d)
 			}
@@ -34,7 +34,7 @@ func newSetAside() *cobra.Command {
 			}
 			list, err := client.ListSetAside(ctx, &verigraphv1.ListSetAsideRequest{})
 			if err != nil {
-				return fmt.Errorf("set-aside: %w", err)
+				return fmt.Errorf("aside: %w", err)
 			}
 			for _, g := range list.GetGroups() {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\t%d deliveries\t%s\n", g.GetDispatch(), g.GetStage(), g.GetDeliveries(), g.GetReason())

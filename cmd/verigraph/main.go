@@ -69,7 +69,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(newRun(), newSubmit(), newStatus(), newSetAside(), newGraph(), newProbe(), newImport(), newReplay(), newReport(), newSandbox())
+	root.AddCommand(newRun(), newSubmit(), newStatus(), newAside(), newGraph(), newProbe(), newImport(), newReplay(), newReport(), newSandbox())
 	root.AddCommand(newScore(), newVerify())
 	return root
 }

@@ -64,7 +64,8 @@ func storedRun(t *testing.T, answers ...task.NamedAnswer) string {
 				{ID: "c2", Kind: evidence.NodeDerived, Text: "The mean is above 30.", Reasoning: value + " is above 30"},
 			},
 			Edges: []evidence.Edge{
-				{From: "file:t.csv", To: "df@1", Kind: evidence.EdgeCompute}, {From: "df@1", To: "c1", Kind: evidence.EdgeGround, Role: "m"},
+				{From: "file:t.csv", To: "df@1", Kind: evidence.EdgeCompute},
+				{From: "df@1", To: "c1", Kind: evidence.EdgeGround, Role: "m"},
 				{From: "c1", To: "c2", Kind: evidence.EdgeDerive},
 			},
 		}

@@ -292,11 +292,9 @@ func (p *Pool) place(ctx context.Context, session string, failing time.Time) (st
 	}
 }
 
-// acquire also makes sure that nobody overtakes those who wait. The lock is held.
+// acquire cannot overtake those who wait: they are placed whenever there is room, under the same
+// lock, which is held.
 func (p *Pool) acquire(session string) (string, bool) {
-	if len(p.waiting) > 0 {
-		return "", false
-	}
 	name, ok := p.bal.Acquire(session, time.Now())
 	if ok {
 		p.members[name].inFlight++

@@ -21,6 +21,8 @@ type engine struct {
 	*httptest.Server
 	mu       sync.Mutex
 	sessions map[string]int
+	order    []string
+	silent   bool // /weight_info fails
 	now, top int
 	version  string
 	hold     chan struct{} // non-nil: every completion takes one from it before it answers
@@ -38,6 +40,10 @@ func newEngine(t *testing.T, hold bool) *engine {
 	mux.HandleFunc("GET /weight_info", func(w http.ResponseWriter, _ *http.Request) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		if e.silent {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
 		_, _ = fmt.Fprintf(w, `{"weight_version":%q}`, e.version)
 	})
 	mux.HandleFunc("POST /v1/completions", e.complete)
@@ -49,6 +55,7 @@ func newEngine(t *testing.T, hold bool) *engine {
 func (e *engine) complete(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	e.sessions[r.Header.Get("X-Session-ID")]++
+	e.order = append(e.order, r.Header.Get("X-Session-ID"))
 	e.now++
 	e.top = max(e.top, e.now)
 	e.mu.Unlock()
@@ -102,19 +109,29 @@ func TestEachTrajectoryOfAPoolStaysOnOneEndpoint(t *testing.T) {
 	require.Len(t, a.sessions, 20-len(b.sessions))
 }
 
-func TestCallsOverTheLimitWaitInOrderAndNobodyOvertakes(t *testing.T) {
+func TestCallsOverTheLimitWaitInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, true)
 	p := newPool(t, func(c *Config, _ *policy.Config) { c.MaxInFlight = 2 }, e.URL)
 	var calls sync.WaitGroup
+	var want []string
 	for i := range 10 {
+		session := fmt.Sprint("s", i)
+		want = append(want, session)
 		calls.Go(func() {
-			_, err := p.Complete(t.Context(), ask(fmt.Sprint("s", i)))
+			_, err := p.Complete(t.Context(), ask(session))
 			require.NoError(t, err)
 		})
+		if i < 2 {
+			<-e.arrived
+			continue
+		}
+		require.Eventually(t, func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.waiting) == i-1
+		}, 10*time.Second, time.Millisecond)
 	}
-	<-e.arrived
-	<-e.arrived
 	for range 8 {
 		e.hold <- struct{}{}
 		<-e.arrived
@@ -123,6 +140,7 @@ func TestCallsOverTheLimitWaitInOrderAndNobodyOvertakes(t *testing.T) {
 	e.hold <- struct{}{}
 	calls.Wait()
 	require.Equal(t, 2, e.top)
+	require.Equal(t, want, e.order)
 	require.Empty(t, p.waiting)
 }
 
@@ -222,6 +240,15 @@ func TestVersionsAreTheEndpointsOwnAndAnUpdateInsideACallIsSeen(t *testing.T) {
 	e.hold <- struct{}{}
 	require.Equal(t, policy.Versions{Known: true, Start: 7, End: 8}, (<-done).Versions)
 	require.Equal(t, int64(8), p.Version())
+	go call()
+	<-e.arrived
+	e.mu.Lock()
+	e.silent = true
+	e.mu.Unlock()
+	e.hold <- struct{}{}
+	got := (<-done).Versions
+	require.Equal(t, int64(8), got.Start)
+	require.Greater(t, got.End, got.Start, "what cannot be confirmed counts as mixed")
 }
 
 func TestPoolConfigNamesEveryWrongKey(t *testing.T) {

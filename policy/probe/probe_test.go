@@ -141,16 +141,20 @@ func TestEachMissingThingIsNamedWithTheOptionThatGivesIt(t *testing.T) {
 		}, check: "context length", state: probe.Warning, fix: "rollout.max_context"},
 		"no ids":       {wrap: completions(func(_, a map[string]any) { delete(choice(a), "token_ids") }), check: "token ids", state: probe.Missing, fix: "return_token_ids"},
 		"no log-probs": {wrap: completions(func(_, a map[string]any) { choice(a)["logprobs"] = nil }), check: "log-probs", state: probe.Missing, fix: "--max-logprobs"},
-		"stop ignored": {wrap: completions(func(_, a map[string]any) { choice(a)["stop_reason"], choice(a)["finish_reason"] = nil, "length" }),
-			check: "stop tag", state: probe.Missing, fix: "end_of_turn"},
+		"stop ignored": {
+			wrap:  completions(func(_, a map[string]any) { choice(a)["stop_reason"], choice(a)["finish_reason"] = nil, "length" }),
+			check: "stop tag", state: probe.Missing, fix: "end_of_turn",
+		},
 		"stop left out": {wrap: completions(func(req, a map[string]any) {
 			if s, _ := req["stop"].([]any); len(s) > 0 {
 				choice(a)["text"] = strings.TrimSuffix(choice(a)["text"].(string), s[0].(string))
 			}
 		}), check: "stop tag", state: probe.Warning},
 		"processed log-probs": {wrap: completions(processed), check: "log-prob mode", state: probe.OK},
-		"raw log-probs under a changed distribution": {change: func(o *probe.Options) { o.Sampling.TopP = 0.9 },
-			check: "log-prob mode", state: probe.Warning, fix: "--logprobs-mode processed_logprobs"},
+		"raw log-probs under a changed distribution": {
+			change: func(o *probe.Options) { o.Sampling.TopP = 0.9 },
+			check:  "log-prob mode", state: probe.Warning, fix: "--logprobs-mode processed_logprobs",
+		},
 		"another tokenizer": {wrap: func(h http.Handler) http.Handler {
 			return edited(h, "/tokenize", func(_, a map[string]any) { a["tokens"] = append(a["tokens"].([]any), 1) })
 		}, check: "tokenizer", state: probe.Missing, fix: "policy.tokenizer"},

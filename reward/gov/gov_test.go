@@ -44,9 +44,12 @@ func (j *judge) ask(_ context.Context, r gov.Request) (gov.Answer, error) {
 // Two atomic claims 0 (true) and 1 (false); 2 rests on 0; 3 on 1; 4 on 2; 5 on 2 and 3.
 func sample() []gov.Node {
 	return []gov.Node{
-		{Base: true, Holds: true}, {Base: true},
-		{Premises: []int{0}, Cell: 1}, {Premises: []int{1}, Cell: 1},
-		{Premises: []int{2}, Cell: 2}, {Premises: []int{2, 3}, Cell: 2},
+		{Base: true, Holds: true},
+		{Base: true},
+		{Premises: []int{0}, Cell: 1},
+		{Premises: []int{1}, Cell: 1},
+		{Premises: []int{2}, Cell: 2},
+		{Premises: []int{2, 3}, Cell: 2},
 	}
 }
 

@@ -122,7 +122,10 @@ func (j *Judge) call(ctx context.Context, p *prompt, material any, room int) (re
 		return reply{}, exchange{}, fmt.Errorf("%w: %w", errPermanent, err)
 	}
 	req := openai.ChatCompletionRequest{
-		Model: j.cfg.Model, MaxTokens: room, N: 1,
+		Model: j.cfg.Model,
+		//lint:ignore SA1019 vLLM, SGLang and their likes know max_tokens; the new name is OpenAI's own
+		MaxTokens: room,
+		N:         1,
 		Messages: []openai.ChatCompletionMessage{
 			{Role: openai.ChatMessageRoleSystem, Content: system},
 			{Role: openai.ChatMessageRoleUser, Content: user},

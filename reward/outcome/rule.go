@@ -260,9 +260,41 @@ func Match(t Tolerance, unordered bool) Compare {
 }
 
 func matchAnyOrder(got, want []string, t Tolerance) bool {
-	left := slices.Clone(got)
+	return pair(got, want, func(g, w string) bool { return matchOne(g, w, t) })
+}
+
+// maxUnequal bounds the items that are compared with each other; pairing them is quadratic.
+const maxUnequal = 200
+
+// pair reports whether every item of got has its own equal in want. Items of the same text go first, so
+// that a long list of ids in another order costs one pass.
+func pair(got, want []string, same func(got, want string) bool) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	count := map[string]int{}
 	for _, w := range want {
-		at := slices.IndexFunc(left, func(g string) bool { return matchOne(g, w, t) })
+		count[w]++
+	}
+	var left, open []string
+	for _, g := range got {
+		if count[g] > 0 {
+			count[g]--
+		} else {
+			left = append(left, g)
+		}
+	}
+	for w, n := range count {
+		for range n {
+			open = append(open, w)
+		}
+	}
+	if len(open) > maxUnequal {
+		return false
+	}
+	slices.Sort(open) // the map's order must not decide which items are paired
+	for _, w := range open {
+		at := slices.IndexFunc(left, func(g string) bool { return same(g, w) })
 		if at < 0 {
 			return false
 		}

@@ -351,3 +351,5 @@ func TestOptionsAreChecked(t *testing.T) {
 	_, err := rpc.New(scorer(t, "official"), rpc.Options{})
 	require.ErrorContains(t, err, "must be positive")
 }
+
+var gradeItem = reward.HookItem{Answer: "35", Claims: []reward.HookClaim{{ID: "c1", Kind: "atomic", Text: "35"}}}

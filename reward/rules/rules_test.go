@@ -62,10 +62,16 @@ func TestRulesJudgeDecidesWhatFiguresDecideAndAbstainsElsewhere(t *testing.T) {
 		{"between", "Does it lie between 20 and 30?", []string{men}, "The mean fare of the men is between 20 and 30.", yes, "between"},
 		{"between, false", "Does it lie between 20 and 30?", []string{women}, "The mean fare of the women lies between 20 and 30.", no, "between"},
 		// extremes
-		{"larger of two", "", []string{"36.45% of the values in No. of cases_min are missing.", "38.79% of the values in No. of deaths_max are missing."},
-			"@percentage_cases_min[36.45], @percentage_deaths_max[38.79]: the deaths_max column has the larger share of missing values.", yes, "superlative"},
-		{"larger of two, false", "", []string{"36.45% of the values in No. of cases_min are missing.", "38.79% of the values in No. of deaths_max are missing."},
-			"@percentage_cases_min[36.45], @percentage_deaths_max[38.79]: the cases_min column has the larger share of missing values.", no, "superlative"},
+		{
+			"larger of two", "",
+			[]string{"36.45% of the values in No. of cases_min are missing.", "38.79% of the values in No. of deaths_max are missing."},
+			"@percentage_cases_min[36.45], @percentage_deaths_max[38.79]: the deaths_max column has the larger share of missing values.", yes, "superlative",
+		},
+		{
+			"larger of two, false", "",
+			[]string{"36.45% of the values in No. of cases_min are missing.", "38.79% of the values in No. of deaths_max are missing."},
+			"@percentage_cases_min[36.45], @percentage_deaths_max[38.79]: the cases_min column has the larger share of missing values.", no, "superlative",
+		},
 		{"highest of three", "", []string{"Class 1: mean fare 87.96", "Class 2: mean fare 21.47", "Class 3: mean fare 13.23"}, "Class 1 has the highest mean fare.", yes, "superlative"},
 		{"highest of three, false", "", []string{"Class 1: mean fare 87.96", "Class 2: mean fare 21.47", "Class 3: mean fare 13.23"}, "Class 2 has the highest mean fare.", no, "superlative"},
 		{"lowest", "", []string{"Class 1: mean fare 87.96", "Class 2: mean fare 21.47", "Class 3: mean fare 13.23"}, "Class 3 has the lowest mean fare.", yes, "superlative"},
@@ -90,8 +96,11 @@ func TestRulesJudgeDecidesWhatFiguresDecideAndAbstainsElsewhere(t *testing.T) {
 		{"cannot reject the null", "", []string{"The test gives p = 0.03."}, "We cannot reject the null hypothesis.", no, "significance"},
 		{"normal", "", []string{"The Shapiro-Wilk test gives p = 0.41."}, "The ages are normally distributed. @is_normal[yes]", yes, "normality"},
 		{"not normal", "", []string{"The Shapiro-Wilk test gives p = 0.0001."}, "The ages are normally distributed.", no, "normality"},
-		{"weak is open", "", []string{"Pearson r between storm category and damage is 0.19 with p = 0.0000. @correlation_coefficient[0.19] @p_value[0.0000]"},
-			"The relationship is significant but weak. @relationship_type[nonlinear]", skip, "weak"},
+		{
+			"weak is open", "",
+			[]string{"Pearson r between storm category and damage is 0.19 with p = 0.0000. @correlation_coefficient[0.19] @p_value[0.0000]"},
+			"The relationship is significant but weak. @relationship_type[nonlinear]", skip, "weak",
+		},
 		// arithmetic
 		{"equation", "", []string{"There are 577 men.", "There are 314 women."}, "577 + 314 = 891", yes, "equation"},
 		{"equation, false", "", []string{"There are 577 men.", "There are 314 women."}, "577 + 314 = 890", no, "equation"},

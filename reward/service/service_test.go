@@ -125,12 +125,14 @@ func TestServerHandsBackTheGroupOnStop(t *testing.T) {
 	src := source{make(chan lease.Lease[trajectory.Group, trajectory.ScoredGroup], 1)}
 	src.leases <- l
 	started := make(chan struct{}, 2)
-	server := &service.Server{Source: src, References: refs{}, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(),
+	server := &service.Server{
+		Source: src, References: refs{}, Groups: 1, MaxDeliver: 3, Log: zap.NewNop(),
 		Scorer: scorer(func(ctx context.Context, _ trajectory.Trajectory) trajectory.Score {
 			started <- struct{}{}
 			<-ctx.Done()
 			return trajectory.Score{Status: trajectory.ScoreUnscored}
-		})}
+		}),
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()

@@ -17,8 +17,9 @@ import (
 
 // A corpusCase is one case of testdata/corpus.md.
 type corpusCase struct {
-	intent string
-	cells  []string
+	section string
+	intent  string
+	cells   []string
 }
 
 // readCorpus returns the prelude and the cases.
@@ -35,13 +36,24 @@ func readCorpus(t testing.TB) (string, []corpusCase) {
 		t.Fatal("the corpus has no prelude")
 	}
 	var cases []corpusCase
+	title := regexp.MustCompile("(?ms)^```\n.*?^# ([^\n]*)$")
+	chapter := func(text string) string {
+		if m := title.FindStringSubmatch(text[strings.LastIndex(text, "\n```\n")+1:]); m != nil {
+			return m[1]
+		}
+		return ""
+	}
+	heading := chapter(sections[0])
 	for _, section := range sections[1:] {
 		intent, rest, _ := strings.Cut(section, "\n")
 		code := block.FindStringSubmatch(rest)
 		if code == nil {
 			t.Fatalf("case %q has no code", intent)
 		}
-		cases = append(cases, corpusCase{intent, strings.Split(code[1], "%%\n")})
+		cases = append(cases, corpusCase{heading, intent, strings.Split(code[1], "%%\n")})
+		if next := chapter(section); next != "" {
+			heading = next
+		}
 	}
 	return prelude[1], cases
 }
@@ -193,22 +205,55 @@ func TestStatementsHaveTheEffectsThatPythonGivesThem(t *testing.T) {
 	t.Parallel()
 	prelude, cases := readCorpus(t)
 	a := newAnalyzer(t, analysis.Config{})
-	if len(cases) < 120 {
+	if len(cases) < 300 {
 		t.Fatalf("the corpus has %d cases", len(cases))
 	}
 	due, spurious := 0, 0
+	var table sectionTable
 	for _, c := range cases {
+		table.add(c.section, 1, 0, 0)
 		t.Run(c.intent, func(t *testing.T) {
 			s := newSession(a)
 			s.run(t, prelude)
 			for _, cell := range c.cells {
 				d, x := check(t, cell, s.run(t, cell))
 				due, spurious = due+d, spurious+x
+				table.add(c.section, 0, d, x)
 			}
 		})
 	}
 	if share := float64(spurious) / float64(due); share > 0.05 {
 		t.Errorf("%.1f %% of the reported effects are spurious (%d of %d)", 100*share, spurious, due)
 	}
+	checkDocs(t, "corpus", table.String())
 	t.Log(fmt.Sprintf("%d cases, %d effects due, %d spurious", len(cases), due, spurious))
+}
+
+// A sectionTable is the corpus by its sections, in their order.
+type sectionTable struct{ rows []sectionRow }
+
+type sectionRow struct {
+	name                 string
+	cases, due, spurious int
+}
+
+func (t *sectionTable) add(name string, cases, due, spurious int) {
+	i := slices.IndexFunc(t.rows, func(r sectionRow) bool { return r.name == name })
+	if i < 0 {
+		i = len(t.rows)
+		t.rows = append(t.rows, sectionRow{name: name})
+	}
+	r := &t.rows[i]
+	r.cases, r.due, r.spurious = r.cases+cases, r.due+due, r.spurious+spurious
+}
+
+func (t *sectionTable) String() string {
+	out := "| section | cells | effects due | missed | allowed in excess |\n| --- | --: | --: | --: | --: |\n"
+	all := sectionRow{name: "all"}
+	for _, r := range t.rows {
+		out += fmt.Sprintf("| %s | %d | %d | 0 | %d |\n", r.name, r.cases, r.due, r.spurious)
+		all.cases, all.due, all.spurious = all.cases+r.cases, all.due+r.due, all.spurious+r.spurious
+	}
+	return out + fmt.Sprintf("| **all** | %d | %d | 0 | %d (%.1f %%) |\n", all.cases, all.due, all.spurious,
+		100*float64(all.spurious)/float64(all.due))
 }

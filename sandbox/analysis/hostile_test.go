@@ -16,7 +16,7 @@ import (
 
 func TestHostileSourcesAreOutcomesAndTheNextCellIsAnalysed(t *testing.T) {
 	t.Parallel()
-	a := newAnalyzer(t, analysis.Config{MaxSourceBytes: 2 << 20, Processes: 1})
+	a := newAnalyzer(t, analysis.Config{MaxSourceBytes: 2 << 20, Processes: 1, Timeout: time.Minute})
 	deep := 100_000
 	for name, c := range map[string]struct{ source, want string }{
 		"invalid syntax":      {"x = 1\nx = = 2\n", "SyntaxError: invalid syntax (line 2)"},

@@ -2,11 +2,14 @@
 
 import os
 from importlib import resources
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import ray
 import torch
+import verl
 from hydra import compose, initialize_config_dir
 from verl import DataProto
 
@@ -22,6 +25,7 @@ def trainer_config(manager: str, *more: str):
         "+remote_rollout.endpoint=127.0.0.1:1",
         f"+actor_rollout_ref.rollout.agent.agent_loop_manager_class=verigraph.verl.{manager}",
         "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
         "actor_rollout_ref.rollout.n=3",
         "actor_rollout_ref.rollout.prompt_length=4",
         "actor_rollout_ref.rollout.response_length=8",
@@ -48,8 +52,50 @@ class Client:
 
 @pytest.fixture
 def llm_client(ray_cluster):
-    """A client with verl's real load balancer actor over two addresses."""
+    """A client with verl's real load balancer actor over two addresses; 0.7 has none."""
+    if version() < (0, 8):
+        return None
     return Client(balancer_of(dict.fromkeys(SERVERS)))
+
+
+class Replica:
+    """A server of verl 0.7, which its manager starts itself."""
+
+    started: ClassVar[list] = []
+
+    def __init__(self, replica_rank: int, **_: object):
+        self._server_handle, self._server_address = None, SERVERS[replica_rank]
+        self.calls = []
+        self.started.append(self)
+
+    async def init_hybrid(self, worker_group) -> None:
+        self.calls.append("init")
+
+    async def wake_up(self) -> None:
+        self.calls.append("wake_up")
+
+    async def sleep(self) -> None:
+        self.calls.append("sleep")
+
+
+def created(cls: type, config, llm_client):
+    """A manager made as the trainer of the installed version makes it."""
+    if version() >= (0, 8):
+        return cls.create(
+            config=config, llm_client=llm_client, teacher_client=None, reward_loop_worker_handles=None
+        )
+    cls = type(cls.__name__, (cls,), {"rollout_replica_class": Replica})
+    Replica.started = []
+    workers = SimpleNamespace(world_size=len(SERVERS))
+    if version() >= (0, 7, 1):
+        return cls.create(
+            config=config, worker_group=workers, rollout_resource_pool=None, reward_loop_worker_handles=None
+        )
+    return cls(config=config, worker_group=workers, rm_resource_pool=None)
+
+
+def version() -> tuple[int, ...]:
+    return tuple(int(n) for n in verl.__version__.split(".")[:3])
 
 
 def balancer_of(servers: dict):

@@ -2,39 +2,36 @@
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-import verl
-from conftest import SERVERS, batch_of, trainer_config
+from conftest import SERVERS, Replica, batch_of, created, trainer_config, version
 from fake_service import FakeService
 from verl import DataProto
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.metric_utils import compute_data_metrics, process_validation_metrics
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer, compute_advantage
+from verl.utils.import_utils import load_class_from_fqn
 
 from verigraph import LengthError
 from verigraph.requests import RolloutsFailed
 from verigraph.verl import RemoteRolloutManager
 from verigraph.verl.settings import SettingsError
 
-TRAINER = ("+trainer.use_v1=False",) if not verl.__version__.startswith("0.9") else ("trainer.use_v1=False",)
+TRAINER = ("trainer.use_v1=False",) if version() >= (0, 9) else ()
+
+REWARD = "reward" if version() >= (0, 7, 1) else "reward_model"
 
 
 def manager_of(service: FakeService, llm_client, *more: str) -> RemoteRolloutManager:
-    """Created as the trainer creates it: by name, through create()."""
+    """Loaded by name and created as the trainer does it."""
     config = trainer_config("RemoteRolloutManager", *TRAINER, *more)
     fqn = config.actor_rollout_ref.rollout.agent.agent_loop_manager_class
-    try:
-        from verl.utils.import_utils import load_class_from_fqn
-    except ImportError:
-        pytest.fail("verl has no load_class_from_fqn")
     cls = load_class_from_fqn(fqn, "AgentLoopManager")
     assert cls is RemoteRolloutManager
-    manager = cls.create(
-        config=config, llm_client=llm_client, teacher_client=None, reward_loop_worker_handles=None
-    )
+    manager = created(cls, config, llm_client)
     manager.service = service
     return manager
 
@@ -43,7 +40,7 @@ def generate(manager: RemoteRolloutManager, uids: list[str]) -> tuple[DataProto,
     """The trainer's steps around generation; returns the united batch and what was generated."""
     batch = batch_of(uids)
     step = dict(batch.meta_info)
-    wanted = RayPPOTrainer._get_gen_batch(None, batch)
+    wanted = RayPPOTrainer._get_gen_batch(SimpleNamespace(async_rollout_mode=True), batch)
     wanted.meta_info = step
     output = manager.generate_sequences(wanted.repeat(repeat_times=3, interleave=True))
     timing = output.meta_info.pop("timing")
@@ -154,6 +151,13 @@ def test_verls_validation_metrics_take_the_reward_parts(llm_client):
     assert got["dabench"]["acc"]["mean@3"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.skipif(version() >= (0, 7, 1), reason="from 0.7.1 on the trainer syncs weights itself")
+def test_weights_are_synced_around_every_generation(llm_client):
+    generate(manager_of(FakeService(), llm_client), ["a"])
+    assert [r.calls[-2:] for r in Replica.started] == [["wake_up", "sleep"]] * 2
+
+
+@pytest.mark.skipif(version() < (0, 7, 1), reason="0.7.0 has synchronous managers only")
 def test_the_manager_can_be_awaited_and_leaves_the_loop_free(llm_client):
     manager = manager_of(FakeService(), llm_client)
     manager.stepper  # noqa: B018 - connects here, where Ray may block
@@ -208,13 +212,19 @@ def test_impossible_contracts_stop_with_the_setting_to_change(llm_client):
     for service, uids, more, kind, words in cases:
         overrides = []
         for m in more:
-            overrides += ["+reward.reward_kwargs.overlong_buffer_cfg.enable=True"] if m == "overlong" else [m]
+            overrides += (
+                [f"+{REWARD}.reward_kwargs.overlong_buffer_cfg.enable=True"] if m == "overlong" else [m]
+            )
         manager = manager_of(service, llm_client, *overrides)
         with pytest.raises(kind, match=words):
             generate(manager, uids)
 
 
 def test_a_reward_model_beside_our_rewards_is_refused(llm_client):
-    manager = manager_of(FakeService(), llm_client, "reward.reward_model.enable=True")
+    manager = manager_of(
+        FakeService(),
+        llm_client,
+        "reward.reward_model.enable=True" if version() >= (0, 7, 1) else "reward_model.enable=True",
+    )
     with pytest.raises(SettingsError, match="rewards come with the rollouts"):
         generate(manager, ["a"])

@@ -10,6 +10,10 @@ from tables import *
 from values import *
 
 
+# bind's template by keyword, in the order in which the session looks for it.
+TEMPLATE_KEYWORDS = ("template_str", "template")
+
+
 class Calls:
     def e_call(self, n):
         func = n.func
@@ -81,14 +85,15 @@ class Calls:
         entry[2] = entry[2] or dynamic
         if syntactic:
             if f.lib == "bind":
-                template = n.args[0] if n.args else None
-                for k in n.keywords:
-                    if k.arg == "template":
-                        template = k.value
+                template, keyword = n.args[0] if n.args else None, None
+                given = {k.arg: k.value for k in n.keywords}
+                if template is None:
+                    keyword = next((k for k in TEMPLATE_KEYWORDS if k in given), None)
+                    template = given.get(keyword)
                 if type(template) is ast.Constant and type(template.value) is str:
                     entry[4] = template.value
                 for k in n.keywords:
-                    if k.arg is not None and k.arg != "template":
+                    if k.arg is not None and k.arg != keyword:
                         old = entry[3].get(k.arg)
                         # A name that this statement bound has no version that the graph could show.
                         whole = type(k.value) is ast.Name and direct and k.value.id not in self.module.env
@@ -117,6 +122,11 @@ class Calls:
             self.call_dynamic_primitive(f.lib, self.site or n, values)
             return mix(values, SCALAR)
         values = args + list(kws.values())
+        if f.lib == NAMED_TUPLE and kind == OBJECT:
+            holds = 0
+            for v in values:
+                holds |= v.own | v.holds
+            return mix([f] + values, TUPLE, 0, holds)
         if f.code:
             return mix_onto(self.call_code(f, args, kws, n, star), f)
         # An unknown callable: a bound method, a library object, anything.

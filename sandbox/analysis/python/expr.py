@@ -276,6 +276,8 @@ class Expressions:
 
     def attribute(self, v, name, n):
         kind = v.kind
+        if name[0] == "_":
+            name = unmangled(name)
         if kind == LIB:
             return V(LIB, 0, 0, v.code, v.reads, v.ctl, v.files, v.flags, lib=(v.lib + "." + name) if v.lib else None)
         if name == "__dict__":
@@ -306,7 +308,10 @@ class Expressions:
         if kind == OBJECT:
             return mix((v,), OBJECT, v.own, v.holds, v.code)
         # The attribute may be anything that the object holds, or a bound method, which keeps its object.
-        return mix((v,), ANY, v.own | v.holds, v.holds, v.code)
+        out = mix((v,), ANY, v.own | v.holds, v.holds, v.code)
+        if v.lib == FOREIGN:
+            out.lib = FOREIGN
+        return out
 
     def e_subscript(self, n):
         v = self.ev(n.value)
@@ -441,7 +446,10 @@ class Expressions:
             own = self.root(site)
         own = own & self.BUF | v.holds if kind not in (LIST, TUPLE, SET, DICT, GEN) else \
             v.holds | v.own & self.BUF
-        return mix((v,), kind if kind in (PANDAS, ARRAY, OBJECT) else ANY, own, v.holds, v.code)
+        out = mix((v,), kind if kind in (PANDAS, ARRAY, OBJECT) else ANY, own, v.holds, v.code)
+        if v.lib == FIGURE or v.lib == FOREIGN:
+            out.lib = v.lib
+        return out
 
     # ---- comprehensions -------------------------------------------------------------------------
 

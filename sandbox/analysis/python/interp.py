@@ -110,7 +110,7 @@ class Statements:
         mask = None
         if base.kind in PANDAS_KINDS and base.own & self.OBJ:
             mask = base.own & self.OBJ
-        self.set_attr_hook(base, t.attr, v)
+        self.set_attr_hook(base, unmangled(t.attr), v)
         self.store(base, v, mask)
 
     def set_attr_hook(self, base, name, v):

@@ -8,6 +8,11 @@ from tables import *
 from values import *
 
 
+def works_in_place(values):
+    """Whether an estimator among the values, or in lists of them, works on its arguments."""
+    return any(v.lib == IN_PLACE or v.elems and works_in_place(v.elems) for v in values)
+
+
 class Library:
     def library(self, f, args, kws, n):
         path = f.lib
@@ -41,7 +46,7 @@ class Library:
         if code:
             # What keeps a function may call it whenever it is used.
             code = self.deferred(code, values)
-        return self.library_result(path, root, last, args, kws, values, results, code)
+        return self.library_result(path, root, last, args, kws, values, results, code, n)
 
     def library_text(self, path, root, args, kws, n):
         """What a text that the library evaluates reads by name."""
@@ -91,7 +96,7 @@ class Library:
                 return mix(results, ANY, args[0].own, args[0].holds)
         return None
 
-    def library_result(self, path, root, last, args, kws, values, results, code):
+    def library_result(self, path, root, last, args, kws, values, results, code, n):
         if path == "copy.copy":
             return mix(results, args[0].kind if args else ANY, 0, self.reach(args[0]) if args else 0, code)
         if path == "copy.deepcopy":
@@ -110,12 +115,12 @@ class Library:
         if root not in SAFE_MODULES:
             # A library that nothing is known about may change its arguments and keep them.
             self.mutate_arguments(values)
-            return mix(results, ANY, holds, holds, code)
+            return alt(mix(results, ANY, holds, holds, code), lib=FOREIGN)
         if last[:1].isupper() or last in ("defaultdict", "deque"):
-            return self.constructed(root, last, values, results, holds, code)
+            return self.constructed(root, last, values, kws, results, holds, code, n)
         return self.safe_result(path, root, last, values, results, holds, code)
 
-    def constructed(self, root, last, values, results, holds, code):
+    def constructed(self, root, last, values, kws, results, holds, code, n):
         """A constructor: the object may keep its arguments; other objects among them become parts of it."""
         if root == "collections":
             return mix(results, LIST if last == "deque" else DICT if last in COLLECTION_DICTS else ANY, 0, holds, code)
@@ -123,14 +128,34 @@ class Library:
         for v in values:
             if v.kind not in TABULAR and v.kind not in ROOTLESS and v.kind not in (LOC, DICT):
                 own |= (v.own | v.holds) & ~self.tabular_roots(v)
-        return mix(results, OBJECT, own, holds, code)
+        out = mix(results, OBJECT, own, holds, code)
+        if any(name in kws and not self.is_true(n, name) for name in ("copy", "copy_X", "copy_x")) or works_in_place(values):
+            out.lib = IN_PLACE
+        return out
+
+    @staticmethod
+    def is_true(n, keyword):
+        return any(k.arg == keyword and type(k.value) is ast.Constant and k.value.value is True for k in n.keywords) \
+            if isinstance(n, ast.Call) else False
+
+    def change_figures(self, sources):
+        """What is drawn goes to the current figure, which may be any that a name holds."""
+        for names in (self.module.env or {}, self.base):
+            for v in list(names.values()):
+                if v.lib == FIGURE:
+                    self.change(v, sources)
 
     def safe_result(self, path, root, last, values, results, holds, code):
         """The result of a function of a library whose functions leave their arguments alone."""
         if root in ("matplotlib", "seaborn", "plotly", "altair"):
             for v in values:
                 self.sink(v)
-            return mix(results, OBJECT, 0, holds, code)
+            out = mix(results, OBJECT, 0, holds, code)
+            if last in FIGURE_MAKERS:
+                out.lib = FIGURE
+            elif (root == "seaborn" or path.startswith("matplotlib.pyplot.")) and last not in FIGURE_READERS:
+                self.change_figures(values)
+            return out
         if last in ("tqdm", "closing", "nullcontext"):
             return mix(results, ANY, self.owns(values), holds, code)
         if root in ("sqlite3", "logging", "contextlib", "csv", "io", "zipfile", "tempfile", "tqdm"):
@@ -142,7 +167,7 @@ class Library:
         if root == "re" and last != "compile":
             return mix(results, ANY if last in ("findall", "split", "finditer", "match", "search", "fullmatch") else SCALAR, 0, 0, code)
         if last == "namedtuple":
-            return mix(results, ANY, 0, holds, code)
+            return alt(mix(results, OBJECT, 0, holds, code), lib=NAMED_TUPLE)
         if last in VIEW_FUNCTIONS or root in ("itertools", "operator", "collections"):
             for v in values:
                 holds |= v.own & self.BUF

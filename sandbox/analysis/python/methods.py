@@ -14,6 +14,8 @@ class Methods:
     def method(self, v, name, args, kws, n, star):
         values = args + list(kws.values())
         everything = [v] + values
+        if name[0] == "_":
+            name = unmangled(name)
         if v.kind == BUILTIN and args:
             # list.append(x, y): the object is the first argument.
             return self.method(args[0], name, args[1:], kws, n, None)
@@ -49,6 +51,11 @@ class Methods:
             return self.scalar_method(v, name, args, results)
         if kind == PATH:
             return self.path_method(v, name, args, results)
+        if v.lib is not None:
+            if v.lib == IN_PLACE:
+                self.mutate_arguments(values)
+            elif v.lib == FOREIGN:
+                return alt(self.unknown_method(v, results), lib=FOREIGN)
         if self.may_be_true(kws.get("inplace"), n, "inplace"):
             self.mutate(v.own, *results)
             for x in values:
@@ -75,6 +82,9 @@ class Methods:
                 if v.own and (x.own or x.holds or x.code):
                     self.heap.put(v.own, self.reach(x), x.code, x)
             return mix(results, OBJECT, v.own, v.holds, v.code)
+        if kind == FILE and name == "execute":
+            # Reading SQL: is_mutator let it pass.
+            return mix(results, ANY, v.own, v.holds)
         if kind == FILE:
             self.change(v, results)
             return mix(results, ANY, v.own, v.holds)
@@ -166,6 +176,8 @@ class Methods:
 
     def tabular_method(self, v, name, kws, results, n):
         kind = v.kind
+        if name in PLOTS and "ax" not in kws:
+            self.change_figures(results)
         held = v.holds
         view = v.own & self.BUF
         if name in ("tolist", "to_list", "unique", "to_dict"):

@@ -161,9 +161,9 @@ FRESH_METHODS = words("""
     isoweekday toordinal quantize bit_length as_integer_ratio conjugate hex is_integer most_common
     union intersection difference symmetric_difference issubset issuperset isdisjoint exists is_file
     is_dir stat resolve with_suffix as_posix joinpath relative_to expanduser
-    cumcount ngroup tshift asof to_period to_timestamp normalize floor ceil nlevels droplevel 
+    cumcount ngroup tshift asof to_period to_timestamp normalize floor ceil nlevels droplevel
     read readline readlines getvalue tell fileno fetchall fetchone fetchmany parse
-    equals to_period kneighbors get_n_leaves get_depth staged_predict 
+    equals to_period kneighbors get_n_leaves get_depth staged_predict
     random rand randn randint uniform normal integers permutation binomial poisson exponential
     choice standard_normal __len__ __str__ __repr__
     __contains__ __eq__ total elements""")
@@ -177,7 +177,7 @@ NUMERIC_METHODS = words("""mean median std var count quantile skew kurt kurtosis
 VIEW_METHODS = words("""get items keys values iterrows itertuples head tail groupby rolling expanding resample
     ewm reshape ravel view squeeze swapaxes transpose to_numpy to_frame flatten xs take get_group pipe filter
     swaplevel set_axis infer_objects convert_dtypes reindex align iteritems flat diagonal
-    __getitem__ __iter__ __enter__ cursor get_level_values to_series 
+    __getitem__ __iter__ __enter__ cursor get_level_values to_series
     gca getroot iter find_all select children truncate between_time at_time
     asfreq first_valid_index last_valid_index detach numpy cpu __array__ """)
 CALLBACK_METHODS = words("""apply applymap map agg aggregate transform pipe filter assign combine sort_values
@@ -192,6 +192,11 @@ FRAME_TO_FRAME = words("""copy dropna reset_index set_index sort_values sort_ind
     cov isna isnull notna notnull round clip nlargest nsmallest add_prefix add_suffix interpolate reindex
     diff pct_change cumsum rank describe explode where mask applymap shift abs to_frame transpose
     infer_objects convert_dtypes """)
+
+# Methods of tables that may draw on the current figure, and pyplot functions that give a figure or axes.
+PLOTS = words("plot hist boxplot bar barh line scatter pie box area density kde hexbin")
+FIGURE_MAKERS = words("figure subplots subplot subplot_mosaic axes gcf gca")
+FIGURE_READERS = words("savefig show close ioff ion get_fignums imread isinteractive")
 
 # Functions that take code or formulas as text and look names up in the caller's scope.
 TEXT_METHODS = words("query eval")

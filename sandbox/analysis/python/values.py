@@ -25,6 +25,11 @@ SERIES, INDEX, GROUP, GROUPED_SERIES = "se", "ix", "gb", "gs"
 PANDAS_KINDS = frozenset((FRAME, PANDAS, SERIES, INDEX, GROUP, GROUPED_SERIES))
 TABULAR = PANDAS_KINDS | {ARRAY}
 
+# What V.lib says of a value that is no library: an estimator told to work on its arguments, a figure
+# that pyplot may still draw on, a type of named tuples, and an object of a library that nothing is
+# known about, whose methods may do more than their names say.
+IN_PLACE, FIGURE, NAMED_TUPLE, FOREIGN = "?in place", "?figure", "?named tuple", "?foreign"
+
 # Where more would be kept, the value becomes unknown instead.
 MAX_CONSTANTS, MAX_CODE, MAX_ELEMENTS = 24, 12, 64
 
@@ -47,6 +52,12 @@ class V:
         self.items = items
         self.elems = elems
         self.lib = lib
+
+
+def unmangled(name):
+    """The private name __x that a class's own code writes for what others see as _Class__x."""
+    at = name.find("__", 1)
+    return name[at:] if at > 0 and name[0] == "_" and name[1] != "_" and not name.endswith("__") else name
 
 
 def alt(v, **changes):

@@ -42,7 +42,7 @@ class RewardClient:
     def close(self) -> None:
         self._channel.close()
 
-    def __enter__(self) -> RewardClient:
+    def __enter__(self) -> RewardClient:  # noqa: PYI034  Self needs Python 3.11
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -175,7 +175,7 @@ def _work(spec: str) -> None:
             reply: dict[str, Any] = {"grade": dataclasses.asdict(scorer.grade(Item.from_json(json.loads(line))))}
         except Refused as e:
             reply = {"refused": str(e)}
-        except Exception as e:  # whatever it is, it is no grade
+        except Exception as e:  # noqa: BLE001  whatever it is, it is no grade
             reply = {"refused": f"{type(e).__name__}: {e}"}
         out.write(json.dumps(reply) + "\n")
         out.flush()
@@ -277,7 +277,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             grade = self.pool.grade(request)
         except Refused as e:
             return self.answer(422, {"error": str(e)})
-        except Exception as e:  # a lost worker, or a fault of ours: an outage to the caller
+        except Exception as e:  # noqa: BLE001  a lost worker, or a fault of ours: an outage to the caller
             return self.answer(503, {"error": str(e)})
         return self.answer(200, dataclasses.asdict(grade))
 

@@ -16,7 +16,7 @@ import types
 import numpy as np
 import pandas as pd
 
-KINDS = ("numbers", "rows", "texts", "element", "shape", "signs")
+KINDS = ("numbers", "rows", "texts", "element", "shape", "signs", "empty")
 
 
 def value(v, kind, seed):
@@ -34,7 +34,7 @@ class _Change:
         if depth > 4:
             return v
         if t is bool or isinstance(v, np.bool_):
-            return t(not v) if self.kind in ("numbers", "element") else v
+            return t(not v) if self.kind in ("numbers", "element", "empty") else v
         if t in (int, float, complex) or isinstance(v, np.number):
             return self.number(v, t)
         if t is str:
@@ -71,6 +71,8 @@ class _Change:
             return t(v * 1.3 + self.rng.choice((1, 2, 3)))
         if self.kind == "signs":
             return t(-v - 1)
+        if self.kind == "empty":
+            return t(0)
         if self.kind == "element":
             return t(v + self.rng.choice((1, 5)))
         return v
@@ -82,9 +84,11 @@ class _Change:
             return re.sub(r"\d", lambda m: str((int(m.group()) + 3) % 10), v) if re.search(r"\d", v) else v.swapcase()
         if self.kind == "rows" and not depth:
             return v[:-1]
-        return v
+        return "" if self.kind == "empty" else v
 
     def frame(self, v):
+        if self.kind == "empty":
+            return v.iloc[:0].copy()
         if v.shape[0] == 0 and self.kind != "shape":
             return v
         if self.kind == "rows":
@@ -131,6 +135,8 @@ class _Change:
     def array(self, v):
         if v.ndim == 0 or v.size == 0:
             return v
+        if self.kind == "empty":
+            return np.zeros_like(v) if v.dtype.kind in "if" else v
         if self.kind == "rows":
             return v[: max(1, v.shape[0] - 1)].copy()
         out = v.copy()
@@ -153,6 +159,8 @@ class _Change:
             if depth and items and not isinstance(items[-1], (pd.DataFrame, dict, list)):
                 return v
             items = items[:-1]
+        elif self.kind == "empty" and not depth:
+            items = []
         elif self.kind == "shape":
             items = items + items[:1] if t is not set else items
         elif self.kind == "element" and items:
@@ -169,6 +177,9 @@ class _Change:
         keys = list(v)
         if self.kind == "rows" and keys and not depth:
             del out[keys[-1]]
+            return out
+        if self.kind == "empty" and not depth:
+            out.clear()
             return out
         if self.kind == "shape" and not depth:
             out["added"] = v[keys[0]] if keys else 1
@@ -254,6 +265,8 @@ def table(change, data):
     rng = change.rng
     if change.kind == "rows":
         body = [r for r in body if rng.random() < 0.55] or body[:1]
+    elif change.kind == "empty":
+        body = []
     elif change.kind == "element":
         width = max(map(len, body), default=0)
         for c in range(width):

@@ -12,10 +12,12 @@ its interpreter ("isolate").
 import ast
 import builtins
 import gc
+import importlib
 import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import string
@@ -229,8 +231,6 @@ def apart(work):
             body = struct.pack(">I", len(body)) + body
             with open(write, "wb") as f:
                 f.write(body)
-        except BaseException as e:
-            Run.trouble = e
         finally:
             os._exit(0)
     os.close(write)
@@ -242,12 +242,13 @@ def apart(work):
     return json.loads(body[4:])
 
 
-def within(work, directory):
-    """work() in a copy of directory, with what it may have left in libraries set back first."""
+def within(work, case):
+    """work() in a directory with the case's files, with what it may have left in libraries set back first."""
     there = tempfile.mkdtemp(prefix="oracle")
     home, path = os.getcwd(), list(sys.path)
     try:
-        shutil.copytree(directory, there, dirs_exist_ok=True)
+        for name in case["files"]:
+            shutil.copyfile(os.path.join(case["dir"], name), os.path.join(there, name))
         os.chdir(there)
         sys.path.insert(0, there)
         sys.modules.pop("strange", None)
@@ -302,27 +303,62 @@ def position(baseline, claim):
 
 
 def perturbations(case, baseline):
-    """All roots: files, and variables at the statement that gave them their contents."""
+    """All roots: files, and variables at the statement that gave them their contents.
+
+    A name that no later cell and no later statement spells is left out: to put another object under it
+    can't change anything, unless something goes through the namespace as a whole.
+    """
     opened = {o for what, e in baseline["events"] if what == "completed" for o in e["opened"]}
     text = "\n".join(case["cells"])
-    for name in sorted(os.listdir(case["dir"])):
-        if not name.endswith((".py", ".md")) and (name in opened or name in text or "listdir" in text or "glob" in text or "input()" in text):
+    everything = re.search(r"globals|locals|vars|exec|eval|import \*|__main__", text) is not None
+    late = "\n".join(case["cells"][case.get("prelude", 0):])
+    for name in case["files"]:
+        seen = name in late or re.search("listdir|glob|input\\(", late) or \
+            name in opened and (not case.get("prelude") or everything or re.search(r"\b%s\b" % readers(case, name), late))
+        if seen and not name.endswith((".py", ".md")):
             yield {"root": "file", "name": name}, -1
-    if not case.get("variables", True):
-        return
     for at, p in enumerate(baseline["prints"][:-1]):
-        for name in p["changed"][: case.get("most", 8)]:
-            yield {"root": "variable", "name": name, "at": p["at"]}, at
+        rest = following(case["cells"], p["at"])
+        for name in p["changed"]:
+            if everything or re.search(r"\b%s\b" % re.escape(name), rest):
+                yield {"root": "variable", "name": name, "at": p["at"]}, at
+
+
+def readers(case, name):
+    """The variable that the prelude reads the file into."""
+    found = re.search(r"(\w+) = .*%s" % re.escape(name), "\n".join(case["cells"][:case["prelude"]]))
+    return found.group(1) if found else r"\w+"
+
+
+def following(cells, at):
+    """The source after a statement, that of loops around it included since it stands at top level."""
+    body = ast.parse(cells[at[0]]).body if at[1] >= 0 else []
+    end = body[at[1]].end_lineno if at[1] < len(body) else 0
+    # Functions defined before may use the name as well.
+    before = [ast.unparse(n) for c in cells[:at[0] + 1] for n in ast.walk(tree(c))
+              if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp))]
+    return "\n".join(before + cells[at[0]].split("\n")[end:] + cells[at[0] + 1:])
+
+
+def tree(cell):
+    try:
+        return ast.parse(cell)
+    except SyntaxError:
+        return ast.Module([], [])
 
 
 def play(case):
     cells = case["cells"]
 
-    def isolated(work, directory):
-        return apart(lambda: within(work, directory)) if case.get("isolate") else within(work, directory)
+    def isolated(work):
+        return apart(lambda: within(work, case)) if case.get("isolate") else within(work, case)
 
-    baseline = isolated(lambda: first(cells), case["dir"])
-    repeat = isolated(lambda: first(cells), case["dir"])
+    text = "\n".join(cells)
+    anything = re.search("listdir|glob|scandir|walk", text)
+    case["files"] = [n for n in sorted(os.listdir(case["dir"]))
+                     if anything or n in text or n.rsplit(".", 1)[0] in text or n.startswith("c.")]
+    baseline = isolated(lambda: first(cells))
+    repeat = isolated(lambda: first(cells))
     if baseline is None or repeat is None:
         return {"id": case["id"], "error": "the case does not run"}
     noisy = set()
@@ -337,7 +373,7 @@ def play(case):
                     work = again(cells, (-1, -1, None, kind, seed), baseline, (root["name"], kind, seed))
                 else:
                     work = again(cells, (*root["at"], root["name"], kind, seed), baseline)
-                got = isolated(work, case["dir"])
+                got = isolated(work)
                 if got is None or not got["own"]:
                     continue
                 runs += 1
@@ -355,12 +391,8 @@ def main():
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(3000)
     builtins.input = lambda *_: "c.csv"
-    import matplotlib.pyplot
-    import scipy.stats
-    import sklearn.ensemble
-    import sklearn.linear_model
-    import sklearn.pipeline
-    import sklearn.preprocessing  # noqa: F401
+    for name in ("matplotlib.pyplot", "scipy.stats", "sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing"):
+        importlib.import_module(name)
     sys.addaudithook(Run.hook)
     gc.collect()
     gc.freeze()
