@@ -12,8 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	gcblob "gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
@@ -47,30 +45,26 @@ func OpenDir(dir string) (*Store, error) {
 	return &Store{bucket: bucket, dir: abs}, nil
 }
 
-// Open opens a store by URL: a plain directory, file:///DIR, s3://BUCKET (with the options of an
-// S3-compatible server in the query) or, in a build with the tag gcs, gs://BUCKET. A query parameter
-// prefix=RUNS/ keeps all objects below it.
-func Open(rawURL string) (*Store, error) {
+// Open opens a store by URL: file:///DIR or a plain directory, s3://BUCKET (with endpoint=, region=,
+// use_path_style=true for S3-compatible servers; credentials from the usual AWS variables and files),
+// gs://BUCKET in binaries built with the tag gcs.
+func Open(ctx context.Context, rawURL string) (*Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("blob: %w", err)
+		return nil, errors.New("blob: not a URL or directory") // never quoted: it may hold a secret
 	}
 	switch {
-	case u.Scheme == "" || u.Scheme == "file":
+	case u.Scheme == "", u.Scheme == "file":
 		return OpenDir(u.Path)
-	case !slices.Contains(schemes, u.Scheme):
-		return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory or one of %s", u.Scheme, strings.Join(schemes, ", "))
+	case gcblob.DefaultURLMux().ValidBucketScheme(u.Scheme):
+		bucket, err := gcblob.OpenBucket(ctx, rawURL)
+		if err != nil {
+			return nil, fmt.Errorf("blob: %s://%s: %w", u.Scheme, u.Host, err)
+		}
+		return &Store{bucket: bucket}, nil
 	}
-	// Credentials come from the environment, as the client libraries of the clouds take them.
-	bucket, err := gcblob.OpenBucket(context.Background(), u.String())
-	if err != nil {
-		return nil, fmt.Errorf("blob: %s://%s: %w", u.Scheme, u.Host, err)
-	}
-	return &Store{bucket: bucket}, nil
+	return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory, file:///DIR or s3://BUCKET", u.Scheme)
 }
-
-// schemes are those of this build.
-var schemes = []string{"file", "s3"}
 
 // Put writes an object durably. Writing the same name again replaces it.
 func (s *Store) Put(ctx context.Context, name string, data []byte) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/trajectory"
@@ -18,6 +19,7 @@ func (r *run) write(ctx context.Context, m *Machine, g Generate) {
 		Messages: slices.DeleteFunc(append(slices.Clone(r.out.Messages), m.messages...), isEmptySystem), MaxTokens: g.MaxTokens,
 		Sampling: r.Config.Sampling, Seed: turnSeed(r.seed, g.Turn, g.Sampled), Stop: []string{codeClose},
 	}
+	start := time.Now()
 	t, err := r.Text.Chat(ctx, req)
 	if err == nil && t.Finish == "stop" && r.reasons(t.Content) {
 		// The stop string stood inside open reasoning, where it counts for nothing, and a chat cannot go
@@ -29,7 +31,9 @@ func (r *run) write(ctx context.Context, m *Machine, g Generate) {
 		m.Failed(err)
 		return
 	}
-	m.Sampled(r.completion(t, g.MaxTokens), -1, -1)
+	c := r.completion(t, g.MaxTokens)
+	c.Duration = time.Since(start)
+	m.Sampled(c, -1, -1)
 }
 
 func isEmptySystem(m trajectory.Message) bool { return m.Role == "system" && m.Content == "" }

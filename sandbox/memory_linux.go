@@ -22,8 +22,8 @@ type watchdog struct {
 	headroom func() (left, total int64)
 	// last is the session killed last: what it held must come back before another is judged.
 	last *process
-	stop     context.CancelFunc
-	done     sync.WaitGroup
+	stop context.CancelFunc
+	done sync.WaitGroup
 }
 
 const (

@@ -99,7 +99,7 @@ func (o *importOptions) store(cmd *cobra.Command, in dataset.Imported) (err erro
 	if o.blob == "" {
 		return nil
 	}
-	store, err := blob.Open(o.blob)
+	store, err := blob.Open(cmd.Context(), o.blob)
 	if err != nil {
 		return usage(err)
 	}

@@ -23,9 +23,9 @@ func probeCommand(t *testing.T, h http.Handler, args ...string) (string, error) 
 	file := filepath.Join(t.TempDir(), "tokenizer.json")
 	require.NoError(t, os.WriteFile(file, scripted.TokenizerJSON(), 0o600))
 	var out strings.Builder
-	cmd := newProbe()
+	cmd := newRoot()
 	cmd.SetOut(&out)
-	cmd.SetArgs(append([]string{"--policy", server.URL, "--model", "scripted", "--tokenizer", file}, args...))
+	cmd.SetArgs(append([]string{"probe", "--policy", server.URL, "--model", "scripted", "--tokenizer", file}, args...))
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }

@@ -49,7 +49,7 @@ func newSubmit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			blobs, err := blob.Open(cfg.Blob)
+			blobs, err := blob.Open(ctx, cfg.Blob)
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 // session's own directories, and readings of a clock.
 var volatile = regexp.MustCompile(strings.Join([]string{
 	`0x[0-9a-fA-F]{6,16}`,
-	`/(?:tmp|work|scratch|proc/\d+)(?:/[\w.+-]+)+`,
+	`/(?:tmp|scratch|proc/\d+)(?:/[\w.+-]+)+`,
 	`\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?`,
 	`\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b`,
 	`\b1[5-9]\d{8}(?:\.\d+)?\b`,

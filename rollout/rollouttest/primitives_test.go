@@ -115,6 +115,25 @@ func TestEveryFormOfBindIsGroundedInTheFile(t *testing.T) {
 	}
 }
 
+func TestAConstantBesideTheDataGroundsNothingInAnyForm(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]string{
+		"positional template":  "bind('Mean {m:.2f}, limit {k}', m=m, k=99)",
+		"template_str":         "bind(template_str='Mean {m:.2f}, limit {k}', m=m, k=99)",
+		"template":             "bind(template='Mean {m:.2f}, limit {k}', m=m, k=99)",
+		"template last":        "bind(m=m, k=99, template='Mean {m:.2f}, limit {k}')",
+		"a template in a name": "t = 'Mean {m:.2f}, limit {k}'\nbind(t, m=m, k=99)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := play(t, code, "submit_answer(a)")
+			g := &out.Trajectory.Graph
+			require.False(t, grounded(g, "c3"))
+			require.Contains(t, why(g, "c3"), "the value of {k} (99) reaches no source")
+		})
+	}
+}
+
 // lastClaim submits what stands first, so that the trajectory ends as others do.
 const lastClaim = "a"
 

@@ -343,6 +343,7 @@ func judge(t testing.TB, a *analysis.Analyzer, c oracleCase, r oracleResult) tal
 	total := tally{cases: 1}
 	if r.Error != "" || len(r.Positions) == 0 {
 		total.stopped = 1
+		t.Logf("%s: not played: %s", c.ID, r.Error)
 		return total
 	}
 	b := buildGraph(t, a, c, r)

@@ -53,6 +53,18 @@ def test_an_interrupted_transfer_goes_on_from_the_byte_it_reached(serve, chunks)
     assert len(sleeps) == 2
 
 
+def test_progress_counts_every_byte_of_every_batch_once_even_over_an_interruption(serve):
+    servicer = Servicer(objects(2))
+    servicer.faults = [(3, UNAVAILABLE)]
+    seen: list[tuple[int, int, int]] = []
+    with feed(serve(servicer)) as client:
+        list(client.batches(progress=lambda *now: seen.append(now)))
+    for sequence, data in enumerate(servicer.objects, start=1):
+        mine = [now for now in seen if now[0] == sequence]
+        assert [received for _, received, _ in mine] == [min(64 * (i + 1), len(data)) for i in range(len(mine))]
+        assert mine[-1] == (sequence, len(data), len(data))
+
+
 def test_waiting_grows_and_progress_starts_it_anew(serve):
     servicer = Servicer(objects(1))
     servicer.faults = [(0, UNAVAILABLE)] * 4 + [(1, UNAVAILABLE), (0, UNAVAILABLE)]

@@ -239,3 +239,10 @@ def test_without_servers_the_message_says_what_to_set():
         servers.addresses(object(), settings(servers=()))
     manager = type("M", (), {"server_addresses": ["x:1"]})()
     assert servers.addresses(manager, settings(servers=())) == ["x:1"]
+
+
+def test_request_mode_says_that_the_wire_has_no_call_for_it_yet():
+    from verigraph.connect import RequestModeUnavailable, rollout_service
+
+    with pytest.raises(RequestModeUnavailable, match="StreamBatches.*request mode needs RequestBatch"):
+        rollout_service("h:1")

@@ -99,7 +99,7 @@ func (p Program) serve(ctx context.Context, cfg config.Config) error {
 	}
 	defer func() { _ = log.Sync() }()
 	log = log.Named(p.Name)
-	blobs, err := blob.Open(cfg.Blob)
+	blobs, err := blob.Open(ctx, cfg.Blob)
 	if err != nil {
 		return err
 	}

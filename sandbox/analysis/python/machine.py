@@ -135,8 +135,8 @@ class Machine:
         r = self.root(site)
         if v.own:
             r &= self.OBJ
-        kind = ANY if v.kind == SEPARATE else v.kind
-        return alt(v, own=v.own | r, kind=kind)
+        return V(ANY if v.kind == SEPARATE else v.kind, v.own | r, v.holds, v.code, v.reads, v.ctl, v.files, v.flags,
+                 v.const, v.items, v.elems, v.lib)
 
     def reach(self, v):
         """All roots that can be reached from v, through closures too."""
@@ -252,7 +252,7 @@ class Machine:
             self.unseen.append(name)
         if v.kind in LIBRARY and not v.own:
             return v
-        return alt(v, reads=self.bit(name))
+        return V(v.kind, v.own, v.holds, v.code, self.bit(name), v.ctl, v.files, v.flags, v.const, v.items, v.elems, v.lib)
 
     def stamp(self, v):
         """v as it is when made on the current path: loops and tests it stands under flow in."""

@@ -29,7 +29,8 @@ def nodes(node):
         t = type(n)
         if t is ast.Name or t is ast.Constant:
             continue
-        for name in child_fields(t):
+        fields = _FIELDS.get(t)
+        for name in child_fields(t) if fields is None else fields:
             value = getattr(n, name)
             if value.__class__ is list:
                 out += value

@@ -163,7 +163,11 @@ class Feed:
         self._channel.close()
 
     def batches(
-        self, from_sequence: int = 0, kind: str = "train", from_step: int | None = None
+        self,
+        from_sequence: int = 0,
+        progress: Callable[[int, int, int], None] | None = None,
+        kind: str = "train",
+        from_step: int | None = None,
     ) -> Iterator[Batch]:
         """Yields the batches that the cursor has not acknowledged, in order, and waits for new ones.
 
@@ -171,7 +175,7 @@ class Feed:
         piece is compared with its CRC-32 and every batch with the SHA-256 of its record (IntegrityError).
         Starts at `from_sequence` if given, or after what the checkpoint of `from_step` holds. `kind` is
         train, validate or all: validation batches come only to those who ask for them, with a cursor of
-        their own.
+        their own. `progress` is called with (sequence, bytes received, bytes in all) as a batch arrives.
         """
         assembly = _Assembly(from_sequence)
         retry = _Retry(self._retry_seconds, self._sleep)
@@ -187,7 +191,10 @@ class Feed:
             try:
                 for chunk in call:
                     retry.reset()
-                    if assembly.add(chunk):
+                    whole = assembly.add(chunk)
+                    if progress is not None and assembly.info is not None:
+                        progress(assembly.sequence, len(assembly.data), assembly.info.size)
+                    if whole:
                         yield assembly.finish()
             except grpc.RpcError as error:
                 retry.wait(error)

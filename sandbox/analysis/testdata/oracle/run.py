@@ -47,8 +47,10 @@ SECONDS = 300
 
 
 class Claim:
-    def __init__(self, name, text):
-        self.id, self.text = name, text
+    """What stands in a claim and, for a derived one, what it rests on."""
+
+    def __init__(self, name, text, premises=()):
+        self.id, self.text, self.premises = name, text, list(premises)
 
 
 def kind_of(v):
@@ -124,8 +126,9 @@ class Run:
         return [claims.id] if isinstance(claims, Claim) else [c.id for c in claims]
 
     def infer(self, premises=None, conclusion=None, reasoning=None):
-        claim = Claim("c%d" % (len(self.claims) + 1), conclusion)
-        self.claims.append((self.cell, self.statement, conclusion))
+        given = [premises] if isinstance(premises, Claim) else list(premises)
+        claim = Claim("c%d" % (len(self.claims) + 1), conclusion, given)
+        self.claims.append((self.cell, self.statement, conclusion + repr([p.text for p in given])))
         self.event("infer", {"statement": self.statement, "premises": self.ids(premises), "conclusion": conclusion,
                              "reasoning": reasoning})
         return claim
