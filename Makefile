@@ -194,3 +194,11 @@ soak: python ## 10,000 sessions in a row, and nothing is left of them
 	SANDBOX_SOAK=10000 go test -run TestSessionsInARowLeaveNothing -timeout 60m -v ./sandbox
 
 .PHONY: soak
+
+SEED ?= 1
+KILLS ?= 20
+
+kill: ## kill every part of the line KILLS times in the order of SEED, and compare what the trainer saw
+	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/internal/line -run EveryPartIsKilled -v -timeout 40m
+
+.PHONY: kill

@@ -22,6 +22,7 @@ import (
 // Store is a bucket. Safe for concurrent use.
 type Store struct {
 	bucket *gcblob.Bucket
+	dir    string // of a directory store
 }
 
 // ErrNotFound is wrapped when an object does not exist.
@@ -41,7 +42,7 @@ func OpenDir(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blob: %s: %w", dir, err)
 	}
-	return &Store{bucket: bucket}, nil
+	return &Store{bucket: bucket, dir: abs}, nil
 }
 
 // Open opens a store by URL: file:///DIR or a plain directory, s3://BUCKET (with endpoint=, region=,
@@ -65,12 +66,65 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 	return nil, fmt.Errorf("blob: scheme %q is not supported; use a directory, file:///DIR or s3://BUCKET", u.Scheme)
 }
 
-// Put writes an object. Writing the same name again replaces it.
+// Put writes an object durably. Writing the same name again replaces it.
 func (s *Store) Put(ctx context.Context, name string, data []byte) error {
 	if err := s.bucket.WriteAll(ctx, name, data, nil); err != nil {
 		return fmt.Errorf("blob: put %s: %w", name, err)
 	}
+	return s.sync(name)
+}
+
+// sync makes an object of a directory survive a loss of power; other stores do so by themselves.
+func (s *Store) sync(name string) error {
+	if s.dir == "" {
+		return nil
+	}
+	path := filepath.Join(s.dir, filepath.FromSlash(name))
+	for _, p := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(p)
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil // the driver escaped the name, or it was deleted meanwhile
+			}
+			return fmt.Errorf("blob: put %s: %w", name, err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("blob: put %s: %w", name, err)
+		}
+	}
 	return nil
+}
+
+// Delete removes an object; one that is not there is no error.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if err := s.bucket.Delete(ctx, name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return fmt.Errorf("blob: delete %s: %w", name, err)
+	}
+	return nil
+}
+
+// DeleteAll removes every object whose name starts with prefix.
+func (s *Store) DeleteAll(ctx context.Context, prefix string) error {
+	names, err := s.Names(ctx, prefix)
+	for _, name := range names {
+		err = errors.Join(err, s.Delete(ctx, name))
+	}
+	return err
+}
+
+// Names lists the objects whose name starts with prefix, in order.
+func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for list := s.bucket.List(&gcblob.ListOptions{Prefix: prefix}); ; {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("blob: list %s: %w", prefix, err)
+		}
+		names = append(names, o.Key)
+	}
 }
 
 // PutFile copies a file under data/SHA256 unless it is there already.
@@ -114,15 +168,6 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, classify("get", name, err)
 	}
 	return data, nil
-}
-
-// Delete removes an object; one that is not there is no error.
-func (s *Store) Delete(ctx context.Context, name string) error {
-	err := s.bucket.Delete(ctx, name)
-	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return fmt.Errorf("blob: delete %s: %w", name, err)
-	}
-	return nil
 }
 
 // ReadRange opens length bytes of an object from offset (length -1: to the end).

@@ -123,6 +123,9 @@ func Dial(url, credentials string) (*nats.Conn, error) {
 // Close closes the connection.
 func (b *Bus) Close() { b.nc.Close() }
 
+// Closed reports whether the connection is closed for good.
+func (b *Bus) Closed() bool { return b.nc.IsClosed() }
+
 func (b *Bus) reconcile(ctx context.Context, name string) error {
 	cfg := jetstream.StreamConfig{
 		Name: name, Subjects: []string{"verigraph.*." + stages[name] + ".>"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -107,62 +106,6 @@ func (b *Bus) GetReference(ctx context.Context, run, key string, v any) error {
 // PutSetAside stores a group for a person to look at.
 func (b *Bus) PutSetAside(ctx context.Context, run, dispatch string, v any) error {
 	return b.publishOnce(ctx, SetAside, run, dispatch, v)
-}
-
-// ListSetAside reads the records of a run's set-aside groups.
-func (b *Bus) ListSetAside(ctx context.Context, run string) ([]AsideRecord, error) {
-	keys, err := b.Keys(ctx, SetAside, run)
-	if err != nil {
-		return nil, err
-	}
-	var out []AsideRecord
-	for key := range keys {
-		r, err := b.getSetAside(ctx, run, key)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue // requeued in between
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b AsideRecord) int { return strings.Compare(a.Dispatch, b.Dispatch) })
-	return out, nil
-}
-
-func (b *Bus) getSetAside(ctx context.Context, run, dispatch string) (r AsideRecord, err error) {
-	s, err := b.js.Stream(ctx, SetAside)
-	if err != nil {
-		return r, fmt.Errorf("nats: %s: %w", SetAside, err)
-	}
-	got, err := s.GetLastMsgForSubject(ctx, subject(run, SetAside, dispatch))
-	if err != nil {
-		return r, fmt.Errorf("nats: set aside %s: %w", dispatch, err)
-	}
-	return r, b.decode(ctx, got.Header, got.Data, &r)
-}
-
-// ErrNotSetAside is returned for a group that is not set aside, or whose message could not be read.
-var ErrNotSetAside = errors.New("not set aside, or unreadable")
-
-// Requeue puts a set-aside message back into its stage and removes its record. A crash in between
-// leaves both, and the record can be requeued again: the queue recognises the repeat.
-func (b *Bus) Requeue(ctx context.Context, run, dispatch string) error {
-	r, err := b.getSetAside(ctx, run, dispatch)
-	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && len(r.Value) == 0 {
-		return fmt.Errorf("nats: group %s: %w", dispatch, ErrNotSetAside)
-	}
-	if err != nil {
-		return err
-	}
-	if err := b.publishOnce(ctx, r.Stage, run, dispatch, r.Value); err != nil {
-		return err
-	}
-	s, err := b.js.Stream(ctx, SetAside)
-	if err != nil {
-		return fmt.Errorf("nats: %s: %w", SetAside, err)
-	}
-	return s.Purge(ctx, jetstream.WithPurgeSubject(subject(run, SetAside, dispatch)))
 }
 
 // Keys lists the last subject tokens (dispatch ids) that a stream holds for a run, with counts.

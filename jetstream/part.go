@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -50,23 +52,27 @@ func (b *Bus) message(ctx context.Context, subject string, v any) (*nats.Msg, er
 		return msg, nil
 	}
 	sum := sha256.Sum256(data)
-	digest := hex.EncodeToString(sum[:])
-	if err := b.blobs.Put(ctx, "parts/"+digest, data); err != nil {
+	tokens := strings.SplitN(subject, ".", 4)
+	name := partsOf(tokens[1], tokens[3]) + hex.EncodeToString(sum[:])
+	if err := b.blobs.Put(ctx, name, data); err != nil {
 		return nil, fmt.Errorf("nats: %s: %w", subject, err)
 	}
-	msg.Header.Set(partHeader, digest)
+	msg.Header.Set(partHeader, name)
 	return msg, nil
 }
 
+// partsOf is where the parts of messages of one key lie, so that they can be freed together.
+func partsOf(run, key string) string { return "parts/" + run + "/" + key + "/" }
+
 // decode is the inverse of message.
 func (b *Bus) decode(ctx context.Context, header nats.Header, data []byte, v any) error {
-	if digest := header.Get(partHeader); digest != "" {
+	if name := header.Get(partHeader); name != "" {
 		var err error
-		if data, err = b.blobs.Get(ctx, "parts/"+digest); err != nil {
+		if data, err = b.blobs.Get(ctx, name); err != nil {
 			return err
 		}
-		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
-			return fmt.Errorf("part %s: content has digest %x", digest, sum)
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != path.Base(name) {
+			return fmt.Errorf("part %s: content has digest %x", name, sum)
 		}
 	}
 	raw, err := decoder().DecodeAll(data, nil)

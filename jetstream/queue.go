@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -128,8 +127,6 @@ type AsideRecord struct {
 	Stage      string `json:"stage"`
 	Reason     string `json:"reason"`
 	Deliveries int    `json:"deliveries"`
-	// Value is the message itself, for handing it out again; empty when it could not be read.
-	Value json.RawMessage `json:"value,omitempty"`
 }
 
 // Message is a held value. One of Ack, Nak must be called, once.

@@ -19,6 +19,7 @@ import (
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/dataset"
+	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/reward"
@@ -309,13 +310,11 @@ func (l *localLine) work(ctx context.Context, o runOptions, in input, stderr io.
 func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io.Writer) error {
 	fmt.Fprintf(stderr, "run %s: %d prompts x %d rollouts, sandbox tier %s, feed on %s\n",
 		l.cfg.Run, len(in.prompts), l.cfg.Leader.GroupSize, l.worker.Tier, l.reward.Addr())
-	sub, err := line.NewSubmitter(ctx, l.bus, l.blobs, l.cfg.Run)
-	if err != nil {
-		return err
-	}
+	sub := line.NewSubmitter(l.bus, l.blobs, l.cfg.Run)
+	known := l.reward.Leader()
 	var fresh []task.Prompt
 	for _, p := range in.prompts {
-		if !l.reward.Leader.Knows(p.ID) {
+		if !known.Knows(p.ID) {
 			fresh = append(fresh, p)
 		}
 	}
@@ -339,24 +338,29 @@ func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io
 func (l *localLine) untilComplete(ctx context.Context, trainer *trainer, stderr io.Writer) error {
 	progress := newProgress(stderr)
 	defer progress.done()
+	last := l.reward.Leader()
 	for {
-		changed := l.reward.Leader.Changed()
-		if l.reward.Leader.Complete() {
+		if cur := l.reward.Leader(); cur != nil { // between two terms there is none
+			last = cur
+		}
+		changed := last.Changed()
+		if last.Complete() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-trainer.ended:
-			if l.reward.Leader.Complete() {
+			if last.Complete() {
 				return nil
 			}
 			return fmt.Errorf("the trainer ended before the run: %w", errOr(trainer.wait(), errors.New("exit status 0")))
 		case <-progress.tick():
-			p, err := l.reward.Leader.Progress(ctx)
+			p, err := last.Progress(ctx)
 			if err != nil {
 				return err
 			}
 			progress.show(p)
+		case <-time.After(time.Second): // a leader of a new term
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -369,7 +373,9 @@ func (l *localLine) awaitAcks(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		st, err := l.reward.Status(ctx)
-		if err != nil || st.BatchesAcknowledged >= st.BatchesWritten {
+		switch {
+		case errors.Is(err, feed.ErrNotLeading): // between two terms
+		case err != nil || st.BatchesAcknowledged >= st.BatchesWritten:
 			return err
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verigraph/verigraph/dataset/archive"
+	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -90,11 +91,7 @@ func (m *mean) value() *float64 {
 }
 
 func (l *localLine) summary(ctx context.Context, start time.Time, memory *memoryWatch) (summary, error) {
-	p, err := l.reward.Leader.Progress(ctx)
-	if err != nil {
-		return summary{}, err
-	}
-	st, err := l.reward.Status(ctx)
+	st, err := l.reward.FinalStatus(ctx)
 	if err != nil {
 		return summary{}, err
 	}
@@ -103,9 +100,9 @@ func (l *localLine) summary(ctx context.Context, start time.Time, memory *memory
 		return summary{}, err
 	}
 	s := summarize(entries)
-	s.Run, s.Complete, s.Tier = p.Run, p.Complete, string(l.worker.Tier)
-	s.Prompts, s.Groups, s.Ledger = int(st.Prompts), p.Groups, p.Ledger
-	s.Batches = batchSummary{Written: p.BatchesWritten, Acknowledged: int(st.BatchesAcknowledged)}
+	s.Run, s.Complete, s.Tier = st.Run, st.Complete, string(l.worker.Tier)
+	s.Prompts, s.Groups, s.Ledger = int(st.Prompts), int(st.Groups), ledgerOf(st.Ledger)
+	s.Batches = batchSummary{Written: int(st.BatchesWritten), Acknowledged: int(st.BatchesAcknowledged)}
 	for seq, at := range l.reward.AckTimes() {
 		if written, ok := l.reward.WrittenAt(seq); ok {
 			s.Seconds.Delivery += at.Sub(written).Seconds()
@@ -115,6 +112,13 @@ func (l *localLine) summary(ctx context.Context, start time.Time, memory *memory
 	s.PerSecond = float64(s.Rollouts) / s.WallSeconds
 	s.PeakMemoryMiB = memory.peakMiB()
 	return s, nil
+}
+
+func ledgerOf(l feed.Ledger) leader.Ledger {
+	return leader.Ledger{
+		Dispatched: int(l.Dispatched), Delivered: int(l.Delivered), Filtered: int(l.Filtered), Stale: int(l.Stale),
+		Unscored: int(l.Unscored), Failed: int(l.Failed), SetAside: int(l.SetAside), InFlight: int(l.InFlight),
+	}
 }
 
 // summarize adds up the index.

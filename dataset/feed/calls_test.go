@@ -37,8 +37,8 @@ func TestAckIsIdempotentAndNeverMovesACursorBack(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.want, resp.GetAcknowledged(), "ack %d", i)
 		name := cmp.Or(c.cursor, feed.TrainerCursor)
-		assert.Equal(t, c.wantStep, m.steps[name], "ack %d", i)
-		assert.Equal(t, c.want, m.cursors[name], "ack %d", i)
+		assert.Equal(t, c.wantStep, lastStep(m.cursors[name]), "ack %d", i)
+		assert.Equal(t, c.want, m.cursors[name].Acknowledged, "ack %d", i)
 	}
 }
 
@@ -178,4 +178,11 @@ func TestARunThatTakesNoPromptsSaysSo(t *testing.T) {
 	client := pb.NewRolloutServiceClient(serve(t, source, feed.Defaults()).dial(t))
 	_, err := client.SubmitPrompts(t.Context(), &pb.SubmitPromptsRequest{})
 	assert.Equal(t, codes.FailedPrecondition, status.Code(err))
+}
+
+func lastStep(p feed.Position) int64 {
+	if n := len(p.Marks); n > 0 {
+		return p.Marks[n-1].Step
+	}
+	return p.Committed.Step
 }

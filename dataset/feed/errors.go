@@ -22,6 +22,11 @@ var (
 	ErrDamaged         = errors.New("the stored object differs from its record")
 	ErrStorage         = errors.New("storage")
 	ErrStopping        = errors.New("the server is stopping")
+	ErrSlow            = errors.New("the reader took nothing for too long")
+	ErrIncarnation     = errors.New("an earlier incarnation of the trainer")
+	ErrNotLeading      = errors.New("this server does not lead the run")
+	ErrNotStanding     = errors.New("the cursor does not stand at this step")
+	ErrUnsupported     = errors.New("this run takes no orders from a trainer")
 )
 
 // wireCodes is the one table from error to wire code. The first match counts; unknown is Internal.
@@ -37,6 +42,11 @@ var wireCodes = []struct {
 	{ErrFull, codes.ResourceExhausted},
 	{ErrDamaged, codes.DataLoss},
 	{blob.ErrNotFound, codes.DataLoss},
+	{ErrIncarnation, codes.FailedPrecondition},
+	{ErrNotStanding, codes.FailedPrecondition},
+	{ErrUnsupported, codes.Unimplemented},
+	{ErrSlow, codes.Unavailable},
+	{ErrNotLeading, codes.Unavailable},
 	{ErrStopping, codes.Unavailable},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 	{context.Canceled, codes.Canceled},

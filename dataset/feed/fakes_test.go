@@ -29,8 +29,9 @@ type memory struct {
 	changed  chan struct{} // closed and replaced at every change
 	batches  []feed.Batch
 	complete bool
-	cursors  map[string]int64
-	steps    map[string]int64
+	cursors  map[string]feed.Position
+	dropped  map[int64]bool
+	freed    int64
 
 	submitted []feed.Submission
 	final     bool
@@ -42,7 +43,7 @@ func newMemory(t *testing.T) *memory {
 	store, err := blob.OpenDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return &memory{store: store, changed: make(chan struct{}), cursors: map[string]int64{}, steps: map[string]int64{}}
+	return &memory{store: store, changed: make(chan struct{}), cursors: map[string]feed.Position{}, dropped: map[int64]bool{}}
 }
 
 func (m *memory) change(f func()) {
@@ -75,13 +76,15 @@ func (m *memory) add(t *testing.T, data []byte, edit ...func(*feed.Batch)) feed.
 
 func (m *memory) finish() { m.change(func() { m.complete = true }) }
 
-func (m *memory) Next(ctx context.Context, seq int64) (feed.Batch, bool, error) {
+func (m *memory) Next(ctx context.Context, seq int64, kind feed.Kind) (feed.Batch, bool, error) {
 	for {
 		m.mu.Lock()
 		changed, complete := m.changed, m.complete
-		if seq <= int64(len(m.batches)) {
-			defer m.mu.Unlock()
-			return m.batches[seq-1], true, nil
+		for ; seq <= int64(len(m.batches)); seq++ {
+			if b := m.batches[seq-1]; kind.Takes(b.Validate) && !m.dropped[seq] {
+				m.mu.Unlock()
+				return b, true, nil
+			}
 		}
 		m.mu.Unlock()
 		if complete {
@@ -101,17 +104,26 @@ func (m *memory) Last(context.Context) (int64, error) {
 	return int64(len(m.batches)), nil
 }
 
-func (m *memory) Acknowledged(_ context.Context, cursor string) (int64, error) {
+func (m *memory) Freed(context.Context) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.freed, nil
+}
+
+func (m *memory) Position(_ context.Context, cursor string) (feed.Position, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cursors[cursor], nil
 }
 
-func (m *memory) Acknowledge(_ context.Context, cursor string, seq, step int64) (int64, error) {
+func (m *memory) Change(_ context.Context, cursor string, f func(feed.Position) (feed.Position, error)) (feed.Position, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cursors[cursor], m.steps[cursor] = seq, step
-	return m.cursors[cursor], nil
+	p, err := f(m.cursors[cursor])
+	if err == nil {
+		m.cursors[cursor] = p
+	}
+	return m.cursors[cursor], err
 }
 
 func (m *memory) status(context.Context) (feed.Status, error) {
@@ -122,7 +134,7 @@ func (m *memory) status(context.Context) (feed.Status, error) {
 		Ledger: feed.Ledger{
 			Dispatched: 28, Delivered: 1, Filtered: 2, Stale: 3, Unscored: 4, Failed: 5, SetAside: 6, InFlight: 7,
 		},
-		BatchesWritten: int64(len(m.batches)), BatchesAcknowledged: m.cursors[feed.TrainerCursor], Complete: m.complete,
+		BatchesWritten: int64(len(m.batches)), BatchesAcknowledged: m.cursors[feed.TrainerCursor].Acknowledged, Complete: m.complete,
 	}, nil
 }
 

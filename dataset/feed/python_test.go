@@ -112,8 +112,8 @@ func TestThePythonTrainerTakesChecksPadsAndAcknowledgesEveryBatch(t *testing.T) 
 	assert.Equal(t, trainerResult{
 		Batches: 3, Groups: 6, Rollouts: 12, Rows: 12, SampledTokens: 48, RewardMean: 0.5, Acknowledged: 3,
 	}, got)
-	assert.Equal(t, int64(3), m.cursors[feed.TrainerCursor])
-	assert.Equal(t, int64(3), m.steps[feed.TrainerCursor])
+	assert.Equal(t, int64(3), m.cursors[feed.TrainerCursor].Acknowledged)
+	assert.Equal(t, int64(3), lastStep(m.cursors[feed.TrainerCursor]))
 
 	again := trainer(t, server.addr, "s3cret")
 	assert.Equal(t, 0, again.exit, again.output)
@@ -130,7 +130,7 @@ func TestThePythonTrainerFailsOnABrokenBatchAndDoesNotAcknowledgeIt(t *testing.T
 	assert.Equal(t, 1, got.exit)
 	assert.Contains(t, got.output, "CheckError: batch 2: row 1:")
 	assert.Contains(t, got.output, "the mask does not end with 1")
-	assert.Equal(t, int64(1), m.cursors[feed.TrainerCursor])
+	assert.Equal(t, int64(1), m.cursors[feed.TrainerCursor].Acknowledged)
 }
 
 func TestThePythonTrainerRefusesRowsThatDoNotFitItsLengths(t *testing.T) {

@@ -35,12 +35,14 @@ type Options struct {
 	Token Token
 	// TLS, when set, is the server's transport security; nil serves in the clear.
 	TLS *tls.Config
+	// SendTimeout is how long a reader may take for one chunk before it is dropped.
+	SendTimeout time.Duration
 	// StopTimeout is how long open calls may take to end once the server stops.
 	StopTimeout time.Duration
 }
 
 // Defaults are the settings of a local run.
-func Defaults() Options { return Options{StopTimeout: 5 * time.Second} }
+func Defaults() Options { return Options{SendTimeout: time.Minute, StopTimeout: 5 * time.Second} }
 
 // Server serves one run.
 type Server struct {
@@ -53,8 +55,8 @@ func New(source Source, opts Options) (*Server, error) {
 	if source.Batches == nil || source.Objects == nil || source.Cursors == nil || source.Status == nil {
 		return nil, errors.New("feed: the source needs Batches, Objects, Cursors and Status")
 	}
-	if opts.StopTimeout <= 0 {
-		return nil, fmt.Errorf("feed: stop timeout %s is not positive", opts.StopTimeout)
+	if opts.StopTimeout <= 0 || opts.SendTimeout <= 0 {
+		return nil, fmt.Errorf("feed: stop timeout %s, send timeout %s: want positive ones", opts.StopTimeout, opts.SendTimeout)
 	}
 	return &Server{source: source, opts: opts}, nil
 }
@@ -66,7 +68,9 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	alive := health.NewServer()
 	healthpb.RegisterHealthServer(server, alive)
 	alive.SetServingStatus(pb.RolloutService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	pb.RegisterRolloutServiceServer(server, &service{source: s.source, stopping: ctx})
+	rollouts := &service{source: s.source, stopping: ctx, sendTimeout: s.opts.SendTimeout}
+	pb.RegisterRolloutServiceServer(server, rollouts)
+	defer rollouts.sending.Wait()
 	reflection.Register(server)
 
 	g, ended := errgroup.WithContext(ctx)

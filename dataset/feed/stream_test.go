@@ -261,8 +261,8 @@ type watched struct {
 	results chan error
 }
 
-func (w watched) Next(ctx context.Context, seq int64) (feed.Batch, bool, error) {
-	b, ok, err := w.memory.Next(ctx, seq)
+func (w watched) Next(ctx context.Context, seq int64, kind feed.Kind) (feed.Batch, bool, error) {
+	b, ok, err := w.memory.Next(ctx, seq, kind)
 	w.results <- err
 	return b, ok, err
 }

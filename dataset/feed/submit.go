@@ -84,7 +84,7 @@ func submission(p *pb.Prompt) Submission {
 		Prompt: task.Prompt{
 			ID: p.GetId(), Question: p.GetQuestion(), DataSource: p.GetDataSource(), Meta: p.GetMetaJson(),
 		},
-		Validate: p.GetValidate(),
+		Validate: p.GetValidate(), Priority: int(p.GetPriority()),
 	}
 	for _, f := range p.GetFiles() {
 		sub.Prompt.Files = append(sub.Prompt.Files, task.File{Name: f.GetName(), SHA256: f.GetSha256(), Size: f.GetSize()})

@@ -6,8 +6,12 @@
 // more; only then is the message that led to it acknowledged.
 //
 //	BACKLOG --admit--> LEDGER(admitted) --> PROMPTS
-//	SCORED --buffer--> Parquet object --> BATCHES(record) --> ack        delivered
-//	           +-----> LEDGER(closed) --> ack                            filtered, stale, failed, unscored
+//	SCORED --filter, sweep--> Parquet object --> BATCHES(record) --> ack     delivered
+//	           +------------> LEDGER(closed) --> ack                         filtered, stale, failed, unscored
+//
+// Decisions (policy.go, pool.go, books.go) are plain values and functions; the loop below owns all
+// state and takes one decision at a time. After a crash the books are rebuilt from the two logs, and
+// a dispatch that was admitted and never published is published again.
 package leader
 
 import (
@@ -22,16 +26,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verigraph/verigraph/dataset"
-	"github.com/verigraph/verigraph/dataset/dispatch"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
 // BacklogItem is one message of the backlog: a prompt, or the end of the input.
 type BacklogItem struct {
-	Prompt *task.Prompt `json:"prompt,omitempty"`
-	// Validate marks a validation prompt: it bypasses filter and staleness and gets batches of its own.
-	Validate bool `json:"validate,omitempty"`
+	Prompt   *task.Prompt `json:"prompt,omitempty"`
+	Validate bool         `json:"validate,omitempty"`
+	// Priority: higher leaves first.
+	Priority int  `json:"priority,omitempty"`
 	Final    bool `json:"final,omitempty"`
 }
 
@@ -44,14 +48,16 @@ type Held[T any] struct {
 
 // Streams is the broker's side. All calls are safe for concurrent use.
 type Streams interface {
+	// NextPrompt waits for the next message of the backlog. Messages come in order, each once per
+	// leader; those that were not acknowledged come again to the next one.
 	NextPrompt(ctx context.Context) (Held[BacklogItem], error)
 	// Publish hands a group to the workers.
 	Publish(ctx context.Context, d task.Dispatch) error
 	NextScored(ctx context.Context) (Held[trajectory.ScoredGroup], error)
-	// Waiting counts the prompts that the backlog still holds, held ones included.
-	Waiting(ctx context.Context) (int, error)
 	// SetAside lists the dispatches that were set aside.
 	SetAside(ctx context.Context) (map[string]bool, error)
+	// ForgetSetAside removes one of them.
+	ForgetSetAside(ctx context.Context, dispatch string) error
 	// OpenLeases lists the dispatches that some queue still holds.
 	OpenLeases(ctx context.Context) (map[string]bool, error)
 }
@@ -64,53 +70,12 @@ type Log[T any] interface {
 // Objects stores batches.
 type Objects interface {
 	Put(ctx context.Context, name string, data []byte) error
+	// Delete removes an object; one that is not there is no error.
+	Delete(ctx context.Context, name string) error
 }
 
 // Encode writes rows as one Parquet object.
 type Encode func(w *bytes.Buffer, meta dataset.Meta, rows []dataset.Row) error
-
-// Config of a leader.
-type Config struct {
-	Run             string `yaml:"-"`
-	GroupSize       int    `yaml:"group_size"`
-	dispatch.Policy `yaml:",inline"`
-	Filter          dispatch.Filter `yaml:"filter"`
-	// Weights are the shares of data sources at admission; empty serves prompts in their order.
-	Weights map[string]float64 `yaml:"weights"`
-	Seed    int64              `yaml:"seed"`
-	// MinValid is the number of rewarded members below which a group fails; 0 means 2.
-	MinValid int `yaml:"min_valid"`
-	// FillLost gives lost members a row of mask 0 (for trainers that need group_size rows).
-	FillLost bool `yaml:"fill_lost"`
-	// Limits are the trainer's prompt and response lengths.
-	Limits   dataset.Limits        `yaml:"-"`
-	Overlong dataset.OverlongOwner `yaml:"-"`
-}
-
-// Defaults of a leader.
-func Defaults() Config {
-	return Config{
-		GroupSize: 4, Policy: dispatch.Policy{BatchGroups: 8, MaxGroups: 64, MaxStaleness: dispatch.Unbounded},
-		Filter: dispatch.FilterDefaults(), Overlong: dataset.OverlongNone,
-	}
-}
-
-// Validate reports every problem at once.
-func (c Config) Validate() error {
-	errs := []error{c.Policy.Validate(), c.Filter.Validate()}
-	if c.GroupSize < 2 {
-		errs = append(errs, fmt.Errorf("leader.group_size: %d, want at least 2: a group of one has no baseline", c.GroupSize))
-	}
-	if c.MinValid < 0 || c.MinValid > c.GroupSize {
-		errs = append(errs, fmt.Errorf("leader.min_valid: %d, want 0 to the group size %d", c.MinValid, c.GroupSize))
-	}
-	for source, w := range c.Weights {
-		if !(w > 0) {
-			errs = append(errs, fmt.Errorf("leader.weights.%s: %g, want more than 0", source, w))
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // Deps are what a leader works with.
 type Deps struct {
@@ -123,9 +88,25 @@ type Deps struct {
 	Archive func(trajectory.ScoredGroup) error
 	// Wrote, if set, is told of every batch when its record is durable.
 	Wrote func(BatchRecord)
-	Epoch int64
-	Log   *zap.Logger
+	// Forget, if set, frees what the broker's messages of a dispatch left behind in the blob store.
+	Forget func(ctx context.Context, dispatch string) error
+	Epoch  int64
+	Log    *zap.Logger
+	// Now is the clock; nil takes the real one.
+	Now func() time.Time
 }
+
+// Why a leader ends, or refuses a call.
+var (
+	// ErrExhausted: max_rounds went by without a full batch and the configuration says stop.
+	ErrExhausted = errors.New("the rounds of dynamic sampling are used up")
+	// ErrRefused: the call is wrong and nothing changed.
+	ErrRefused = errors.New("refused")
+	// ErrOldIncarnation: the call comes from an earlier life of the trainer.
+	ErrOldIncarnation = errors.New("an earlier incarnation of the trainer")
+	// ErrNotLeading: this leader has ended.
+	ErrNotLeading = errors.New("not leading")
+)
 
 // Leader is the dispatcher and assembler of one run.
 type Leader struct {
@@ -134,16 +115,26 @@ type Leader struct {
 
 	mu      sync.Mutex
 	books   *books
+	rates   rates
 	changed chan struct{} // closed and replaced on every change
+	view    loopView      // what the loop holds, for Progress
 
 	commands chan command
-	done     chan struct{} // closed when Run returns
+	stopped  chan struct{} // closed when Run has ended
 
-	// Owned by Run:
-	pools      *dispatch.Pools[Held[BacklogItem]]
-	validation []Held[BacklogItem]
-	final      *Held[BacklogItem]
-	buffer     []Held[trajectory.ScoredGroup]
+	// Owned by the loop.
+	buffer  []scored
+	pool    *pool
+	final   []Held[BacklogItem]
+	hold    string    // the straggler that a batch is held back for
+	stalled error     // the store refused a batch
+	retryAt time.Time // when it is tried again
+}
+
+// command is a call that the loop runs between two decisions.
+type command struct {
+	run  func(context.Context) error
+	done chan error
 }
 
 // New rebuilds a leader from the logs' entries.
@@ -151,26 +142,24 @@ func New(cfg Config, deps Deps, events []Event, batches []BatchRecord) (*Leader,
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
 	return &Leader{
-		cfg: cfg, deps: deps, books: newBooks(events, batches), changed: make(chan struct{}),
-		commands: make(chan command), done: make(chan struct{}),
-		pools: dispatch.NewPools[Held[BacklogItem]](cfg.Weights),
+		cfg: cfg, deps: deps, books: newBooks(events, batches), changed: make(chan struct{}), pool: newPool(cfg),
+		commands: make(chan command), stopped: make(chan struct{}),
 	}, nil
 }
 
-// setAsidePoll is how often groups that were set aside are looked for.
-const setAsidePoll = time.Second
-
-// window is how many training prompts are held unadmitted, for choosing between data sources and so
-// that a validation prompt is found behind them.
-const window = 64
-
-// ErrStopped ends a run whose filter used up its rounds and is told to stop; all state is kept.
-var ErrStopped = errors.New("the group filter used up its rounds")
+const (
+	// setAsidePoll is how often groups that were set aside are looked for.
+	setAsidePoll = time.Second
+	// storeRetry is the pause after the store refused an object.
+	storeRetry = time.Second
+)
 
 // Run leads until ctx ends (nil) or it is fenced or cannot write (an error). It runs once.
 func (l *Leader) Run(ctx context.Context) error {
-	defer close(l.done)
 	g, ctx := errgroup.WithContext(ctx)
 	prompts := make(chan Held[BacklogItem])
 	scored := make(chan Held[trajectory.ScoredGroup])
@@ -178,25 +167,16 @@ func (l *Leader) Run(ctx context.Context) error {
 	g.Go(func() error { return receive(ctx, l.deps.Streams.NextScored, scored) })
 	g.Go(func() error { return l.loop(ctx, prompts, scored) })
 	err := g.Wait()
-	l.handBack()
+	for _, s := range l.buffer { // not in a batch: the next leader gets them
+		s.held.Release()
+	}
+	l.buffer = nil
+	close(l.stopped)
+	l.update(func(*books) {}) // wakes those who wait for a change
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("leader: %w", err)
 	}
 	return nil
-}
-
-// handBack releases what is held and not decided: the next leader gets it.
-func (l *Leader) handBack() {
-	for _, h := range l.buffer {
-		h.Release()
-	}
-	for _, h := range append(l.pools.Drain(), l.validation...) {
-		h.Release()
-	}
-	if l.final != nil {
-		l.final.Release()
-	}
-	l.buffer, l.validation, l.final = nil, nil, nil
 }
 
 func receive[T any](ctx context.Context, next func(context.Context) (Held[T], error), into chan<- Held[T]) error {
@@ -216,47 +196,88 @@ func receive[T any](ctx context.Context, next func(context.Context) (Held[T], er
 
 // loop takes all decisions, one at a time.
 func (l *Leader) loop(ctx context.Context, prompts <-chan Held[BacklogItem], scored <-chan Held[trajectory.ScoredGroup]) error {
+	if err := l.recover(ctx); err != nil {
+		return err
+	}
 	tick := time.NewTicker(setAsidePoll)
 	defer tick.Stop()
 	for {
-		take := prompts
-		if l.pools.Len() >= window {
-			take = nil // prompts wait in the backlog
+		if err := l.settle(ctx); err != nil {
+			return err
+		}
+		in := scored
+		if l.deps.Now().Before(l.retryAt) {
+			in = nil // nothing can be stored: scored groups wait in their queue
 		}
 		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case h := <-take:
-			l.hold(h)
-		case h := <-scored:
+		case h := <-prompts:
+			err = l.queue(ctx, h)
+		case h := <-in:
 			if err = l.take(ctx, h); err != nil {
 				h.Release()
 			}
 		case c := <-l.commands:
-			c.result <- c.run(ctx)
+			err = l.command(ctx, c)
 		case <-tick.C:
 			err = l.closeSetAside(ctx)
 		}
-		if err := errors.Join(err, l.settle(ctx)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// settle brings batches out and prompts in until nothing changes.
+// settle does all that can be done with what is there.
 func (l *Leader) settle(ctx context.Context) error {
-	if err := l.ship(ctx); err != nil {
-		return err
+	for {
+		if err := l.sweep(ctx); err != nil {
+			return err
+		}
+		shipped, err := l.ship(ctx)
+		if err != nil {
+			return err
+		}
+		admitted, err := l.admit(ctx)
+		if err != nil {
+			return err
+		}
+		if !shipped && !admitted {
+			return l.endInput(ctx)
+		}
 	}
-	if err := l.admit(ctx); err != nil {
-		return err
-	}
-	return l.ship(ctx) // the end of the input may complete the last batch
 }
 
-// record appends a decision; what it decides holds from then on.
+// do runs f in the loop. Errors that wrap ErrRefused or ErrOldIncarnation changed nothing; any other
+// ends the leader.
+func (l *Leader) do(ctx context.Context, f func(context.Context) error) error {
+	c := command{f, make(chan error, 1)}
+	select {
+	case l.commands <- c:
+	case <-l.stopped:
+		return ErrNotLeading
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return <-c.done // the loop answers every command that it took
+}
+
+func (l *Leader) command(ctx context.Context, c command) error {
+	err := c.run(ctx)
+	c.done <- err
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrOldIncarnation) {
+		return nil
+	}
+	return err
+}
+
 func (l *Leader) record(ctx context.Context, e Event) error {
+	e.At = l.deps.Now().UTC()
+	l.mu.Lock()
+	e.Sequence = l.books.next()
+	l.mu.Unlock()
 	if err := l.deps.Ledger.Append(ctx, e); err != nil {
 		return err
 	}
@@ -270,4 +291,11 @@ func (l *Leader) update(f func(*books)) {
 	f(l.books)
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// read runs f on the books, which only the loop changes; it is for the loop and its helpers.
+func read[T any](l *Leader, f func(*books) T) T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return f(l.books)
 }

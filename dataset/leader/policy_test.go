@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/verigraph/verigraph/dataset/dispatch"
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
@@ -62,13 +61,13 @@ func TestGroupsWithoutVarianceAreFilteredReplacedAndCountedByValue(t *testing.T)
 	require.Equal(t, leader.Ledger{Dispatched: 24, Delivered: 8, Filtered: 16}, got)
 	p, err := l.Progress(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"0": 4, "1": 4}, p.FilteredByValue)
+	require.Equal(t, map[string]int{"filtered acc=0.00": 8, "filtered acc=1.00": 8}, p.Reasons)
 	require.Len(t, m.batches, 2, "new prompts fill the batches")
 }
 
 func TestUsedUpRoundsEndInTheStatedOutcome(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T, outcome dispatch.Exhausted) (*memory, *leader.Leader) {
+	start := func(t *testing.T, outcome leader.Exhausted) (*memory, *leader.Leader) {
 		m := newMemory()
 		n := 0
 		m.onPublish = func(d task.Dispatch) {
@@ -85,7 +84,7 @@ func TestUsedUpRoundsEndInTheStatedOutcome(t *testing.T) {
 	}
 	t.Run("partial writes the good groups that there are", func(t *testing.T) {
 		t.Parallel()
-		m, l := start(t, dispatch.ExhaustedPartial)
+		m, l := start(t, leader.ExhaustedPartial)
 		run(t, l)
 		require.Len(t, m.batches, 1)
 		require.Len(t, m.batches[0].Groups, 1)
@@ -93,15 +92,15 @@ func TestUsedUpRoundsEndInTheStatedOutcome(t *testing.T) {
 	})
 	t.Run("skip goes on to the next prompts", func(t *testing.T) {
 		t.Parallel()
-		m, l := start(t, dispatch.ExhaustedSkip)
+		m, l := start(t, leader.ExhaustedSkip)
 		run(t, l)
 		require.Len(t, m.batches, 1, "the good group leaves when the input has ended")
 		require.True(t, ledgerOf(t, l).Balanced())
 	})
 	t.Run("stop ends the run and keeps the good group", func(t *testing.T) {
 		t.Parallel()
-		m, l := start(t, dispatch.ExhaustedStop)
-		require.ErrorIs(t, l.Run(t.Context()), leader.ErrStopped)
+		m, l := start(t, leader.ExhaustedStop)
+		require.ErrorIs(t, l.Run(t.Context()), leader.ErrExhausted)
 		require.Contains(t, m.acks, "released scored p0-0")
 	})
 	t.Run("an all-filtered run sends no empty batch", func(t *testing.T) {
@@ -179,10 +178,10 @@ func TestSynchronousRunAdmitsTheNextBatchOnlyAfterThePolicyMovedOn(t *testing.T)
 	leading(t, l)
 	until(t, l, func() bool { return len(l.Batches()) == 1 })
 	require.Len(t, published, 2)
-	require.NoError(t, l.SetPolicy(t.Context(), leader.PolicyState{Version: 1}))
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Version: 1}, 1))
 	until(t, l, func() bool { return len(l.Batches()) == 2 })
 	require.Len(t, published, 4)
-	b, _ := l.Batch(2)
+	b, _, _ := l.Batch(2)
 	require.EqualValues(t, 1, b.PolicyVersionMin, "dispatched under the new version")
 }
 
@@ -197,13 +196,14 @@ func TestGroupThatBecameTooOldIsSweptBeforeNumbering(t *testing.T) {
 	l := m.leader(t, cfg)
 	leading(t, l)
 	a, b := <-published, <-published
-	require.NoError(t, l.SetPolicy(t.Context(), leader.PolicyState{Version: 2}))
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Version: 2}, 0))
 	m.scored <- valued(a, 0, 0, 1) // two versions behind
 	m.scored <- valued(b, 1, 0, 1) // one behind: may wait
 	until(t, l, func() bool { return ledgerOf(t, l).Stale == 2 })
 	require.Empty(t, l.Batches())
-	require.ErrorIs(t, l.SetPolicy(t.Context(), leader.PolicyState{Version: 1}), leader.ErrInvalid, "versions do not go back")
-	require.NoError(t, l.SetPolicy(t.Context(), leader.PolicyState{Version: 0, Incarnation: "restarted"}))
+	require.ErrorIs(t, l.SetPolicy(t.Context(), leader.Policy{Version: 1}, 0), leader.ErrRefused, "versions do not go back")
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Version: 2, Incarnation: 1}, 0))
+	require.ErrorIs(t, l.SetPolicy(t.Context(), leader.Policy{Version: 3}, 0), leader.ErrOldIncarnation, "a dead trainer's call")
 }
 
 func TestValidationInterleavesStaysApartAndIsNeverFiltered(t *testing.T) {
@@ -235,7 +235,7 @@ func TestValidationInterleavesStaysApartAndIsNeverFiltered(t *testing.T) {
 	require.Equal(t, leader.Ledger{Dispatched: 6, Delivered: 6}, ledgerOf(t, l))
 }
 
-func TestCommitFreesBatchesOfTheCheckpointAndRestoreReadsTheRestAgain(t *testing.T) {
+func TestCommitFreesBatchesOfTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
 	m.onPublish = func(d task.Dispatch) { m.scored <- valued(d, 0, 0, 1) }
@@ -243,20 +243,207 @@ func TestCommitFreesBatchesOfTheCheckpointAndRestoreReadsTheRestAgain(t *testing
 	l := m.leader(t, config())
 	leading(t, l)
 	until(t, l, func() bool { return len(l.Batches()) == 3 })
-	for seq := int64(1); seq <= 3; seq++ {
-		require.NoError(t, l.Acknowledged(t.Context(), seq, 10*seq))
+	n, err := l.Commit(t.Context(), 15, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	m.mu.Lock()
+	require.NotContains(t, m.objects, m.batches[0].Object)
+	require.Contains(t, m.objects, m.batches[1].Object)
+	m.mu.Unlock()
+	n, err = l.Commit(t.Context(), 15, 1)
+	require.NoError(t, err)
+	require.Zero(t, n, "a commit frees once")
+	_, err = l.Commit(t.Context(), 20, 4)
+	require.ErrorIs(t, err, leader.ErrRefused, "a batch that does not exist")
+	_, err = l.Restore(t.Context(), 5, 0, leader.Policy{}, leader.Regenerate)
+	require.ErrorIs(t, err, leader.ErrRefused, "behind the commit")
+}
+
+func TestRestoreTakesBackBatchesOfRolledBackPoliciesAndGeneratesThemAnew(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) { m.scored <- valued(d, d.PolicyVersion, 0, 1) }
+	cfg := config()
+	cfg.MaxStaleness = 0
+	submit(m, 4, true)
+	l := m.leader(t, cfg)
+	leading(t, l)
+	until(t, l, func() bool { return l.Last() == 1 })
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Version: 1}, 1))
+	until(t, l, func() bool { return l.Last() == 2 && l.Complete() })
+	dropped, err := l.Restore(t.Context(), 0, 0, leader.Policy{Incarnation: 1}, leader.Regenerate)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2}, dropped, "the first batch is of the restored policy")
+	again, err := l.Restore(t.Context(), 0, 0, leader.Policy{Incarnation: 1}, leader.Regenerate)
+	require.NoError(t, err)
+	require.Empty(t, again, "repeating it changes nothing")
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Version: 1, Incarnation: 1}, 1))
+	until(t, l, func() bool { return l.Last() == 3 && l.Complete() })
+	require.Equal(t, leader.Ledger{Dispatched: 12, Delivered: 8, Stale: 4}, ledgerOf(t, l))
+	r, _, _ := l.Batch(3)
+	require.ElementsMatch(t, []string{"p2-1", "p3-1"}, []string{r.Groups[0].Dispatch, r.Groups[1].Dispatch})
+	replayed, err := l.Restore(t.Context(), 0, 0, leader.Policy{Incarnation: 2}, leader.Replay)
+	require.NoError(t, err)
+	require.Empty(t, replayed)
+	require.True(t, l.Complete(), "a replay generates nothing")
+}
+
+func TestARequestBypassesCapacityAndARepeatedUIDReplacesTheEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 20)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	cfg := config()
+	cfg.MaxStaleness, cfg.MaxGroups = 0, 2
+	submit(m, 4, false)
+	l := m.leader(t, cfg)
+	leading(t, l)
+	<-published
+	<-published // the capacity is used up
+	ask := func() string {
+		ids, err := l.Request(t.Context(), []leader.Asked{{UID: "u-1", Prompt: task.Prompt{ID: "q", Question: "?"}, Rollouts: 3}})
+		require.NoError(t, err)
+		return ids[0]
 	}
-	free, err := l.Commit(t.Context(), 15)
-	require.NoError(t, err)
-	require.Equal(t, []string{m.batches[0].Object}, free)
-	free, err = l.Commit(t.Context(), 15)
-	require.NoError(t, err)
-	require.Empty(t, free, "a commit frees once")
-	point, err := l.RestorePoint(20)
-	require.NoError(t, err)
-	require.EqualValues(t, 2, point)
-	_, err = l.RestorePoint(5)
-	require.ErrorIs(t, err, leader.ErrInvalid)
+	first := ask()
+	old := <-published
+	require.Equal(t, 3, old.GroupSize)
+	second := ask()
+	d := <-published
+	require.NotEqual(t, first, second)
+	a, ended := l.Answer(first)
+	require.True(t, ended)
+	require.True(t, a.Replaced)
+	m.scored <- valued(old, 0, 0, 1, 1)
+	m.scored <- valued(d, 0, 1, 1, 1) // no filter in request mode
+	until(t, l, func() bool { _, ended := l.Answer(second); return ended })
+	a, _ = l.Answer(second)
+	require.Equal(t, 3, a.Result.Rows)
+	until(t, l, func() bool { return ledgerOf(t, l).Stale == 3 })
+	require.Equal(t, 3, ledgerOf(t, l).Delivered)
+	require.Empty(t, l.Batches(), "its rows leave outside the batches")
+	_, err := l.Request(t.Context(), []leader.Asked{{UID: "", Rollouts: 1}})
+	require.ErrorIs(t, err, leader.ErrRefused)
+}
+
+func TestEndpointsOutsideTheAllowListAreRefused(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Endpoints = []string{"10.0.0.*:8000", "trainer:*"}
+	l := newMemory().leader(t, cfg)
+	leading(t, l)
+	for endpoint, ok := range map[string]bool{
+		"10.0.0.7:8000": true, "trainer:1234": true, "10.0.0.7:22": false, "evil:8000": false,
+		"trainer": false, "user@trainer:80": false, "10.0.0.7:8000/../evil:1": false,
+	} {
+		err := l.SetPolicy(t.Context(), leader.Policy{Endpoints: []string{endpoint}}, 0)
+		if ok {
+			require.NoError(t, err, endpoint)
+		} else {
+			require.ErrorIs(t, err, leader.ErrRefused, endpoint)
+		}
+	}
+	require.Len(t, l.Policy().Endpoints, 1, "what was refused changed nothing")
+}
+
+func TestAPausedRunDispatchesNothingUntilItIsResumed(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 10)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	l := m.leader(t, config())
+	leading(t, l)
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
+	submit(m, 1, false)
+	waitsFor(t, l, "paused dispatching")
+	require.Empty(t, published)
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
+	<-published
+}
+
+func TestWeightsShareDispatchesOutAndPriorityGoesFirst(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 100)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	cfg := config()
+	cfg.Weights = map[string]float64{"math": 3}
+	cfg.MaxGroups = 64
+	l := m.leader(t, cfg)
+	leading(t, l)
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
+	for i := range 40 {
+		it := prompt(fmt.Sprintf("m%d", i))
+		it.Prompt.DataSource = "math"
+		m.backlog <- it
+	}
+	for i := range 40 {
+		it := prompt(fmt.Sprintf("t%d", i))
+		it.Prompt.DataSource = "tables"
+		m.backlog <- it
+	}
+	urgent := prompt("urgent")
+	urgent.Priority = 5
+	m.backlog <- urgent
+	until(t, l, func() bool { return l.Backlog() == 81 })
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
+	require.Equal(t, "urgent", (<-published).Prompt.ID)
+	count := map[string]int{}
+	for range 40 {
+		count[(<-published).Prompt.DataSource]++
+	}
+	require.Equal(t, map[string]int{"math": 30, "tables": 10}, count)
+}
+
+func TestEasyPromptsOfAnEarlierPolicyComeLessOften(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 100)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	cfg := config()
+	cfg.MaxGroups = 64
+	cfg.Difficulty.Key, cfg.Difficulty.Weights = "pass_rate", map[string]float64{"easy": 0.25}
+	l := m.leader(t, cfg)
+	leading(t, l)
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
+	for i := range 30 {
+		easy, normal := prompt(fmt.Sprintf("e%d", i)), prompt(fmt.Sprintf("n%d", i))
+		easy.Prompt.Meta = []byte(`{"pass_rate": 0.95}`)
+		normal.Prompt.Meta = []byte(`{"pass_rate": 0.5}`)
+		m.backlog <- easy
+		m.backlog <- normal
+	}
+	until(t, l, func() bool { return l.Backlog() == 60 })
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
+	easy := 0
+	for range 25 {
+		if (<-published).Prompt.ID[0] == 'e' {
+			easy++
+		}
+	}
+	require.Equal(t, 5, easy)
+}
+
+func TestMembersWithoutARewardOrWithoutTokensEnterNoStatistic(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) {
+		g := valued(d, 0, 1, 1, 0, 1)
+		switch d.Prompt.ID {
+		case "p0": // the only different member has no reward: the group does not vary
+			g.Scores[2].Status = trajectory.ScoreUnscored
+		case "p1": // the only different member has no tokens, and a length that would stand out
+			s := &g.Group.Trajectories[2].Segments[0]
+			s.ResponseIDs, s.ResponseMask, s.LogProbs, s.Spans = nil, nil, nil, nil
+		}
+		m.scored <- g
+	}
+	cfg := config()
+	cfg.GroupSize, cfg.Filter.Enabled = 4, true
+	submit(m, 3, true)
+	l := m.leader(t, cfg)
+	run(t, l)
+	require.Equal(t, leader.Ledger{Dispatched: 12, Delivered: 4, Filtered: 6, Unscored: 1, Failed: 1}, ledgerOf(t, l))
 }
 
 func TestSetAsideGroupGoesOnAfterARequeue(t *testing.T) {
@@ -278,16 +465,11 @@ func TestSetAsideGroupGoesOnAfterARequeue(t *testing.T) {
 	leading(t, l)
 	until(t, l, l.Complete)
 	require.Equal(t, leader.Ledger{Dispatched: 2, SetAside: 2}, ledgerOf(t, l))
-	require.ErrorIs(t, l.Requeue(t.Context(), "nobody-0", nil), leader.ErrInvalid)
-	require.NoError(t, l.Requeue(t.Context(), "p0-0", func(context.Context) error {
-		m.mu.Lock()
-		delete(m.aside, "p0-0")
-		m.leases["p0-0"] = true
-		m.mu.Unlock()
-		return nil
-	}))
-	require.Equal(t, leader.Ledger{Dispatched: 2, InFlight: 2}, ledgerOf(t, l))
-	m.scored <- valued(task.Dispatch{ID: "p0-0", Run: "r1", GroupSize: 2, Prompt: task.Prompt{ID: "p0"}}, 0, 0, 1)
+	require.ErrorIs(t, l.Requeue(t.Context(), "nobody-0"), leader.ErrRefused)
+	require.NoError(t, l.Requeue(t.Context(), "p0-0"))
+	require.NotContains(t, m.aside, "p0-0")
+	until(t, l, func() bool { return ledgerOf(t, l) == leader.Ledger{Dispatched: 4, SetAside: 2, InFlight: 2} })
+	m.scored <- valued(m.published[1], 0, 0, 1)
 	until(t, l, l.Complete)
-	require.Equal(t, leader.Ledger{Dispatched: 2, Delivered: 2}, ledgerOf(t, l))
+	require.Equal(t, leader.Ledger{Dispatched: 4, SetAside: 2, Delivered: 2}, ledgerOf(t, l))
 }

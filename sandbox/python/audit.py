@@ -20,6 +20,14 @@ DENIED = {
     "ctypes.dlopen": "ctypes", "ctypes.dlsym": "ctypes", "ctypes.addressof": "ctypes", "code.__new__": "code objects"}
 
 
+def _stands_writable(path):
+    """Whether the file is there and not on a read-only mount: an environment may lie below /tmp."""
+    try:
+        return not os.statvfs(path).f_flag & os.ST_RDONLY
+    except OSError:
+        return False
+
+
 class _Here(Exception):
     pass
 
@@ -70,7 +78,7 @@ class Audit:
         if not isinstance(path, str):
             return
         if path.endswith((".py", ".pyc", ".so")):
-            if os.path.realpath(path).startswith(self.writable):
+            if os.path.realpath(path).startswith(self.writable) and _stands_writable(path):
                 # Code that the static pass does not see, perhaps under the name of a library.
                 self.taint("module from the working directory")
             return

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent import futures
 
@@ -56,7 +57,9 @@ class Servicer(RolloutServiceServicer):
         while True:
             part = data[offset : offset + self.chunk]
             last = offset + len(part) == len(data)
-            yield pb.BatchChunk(sequence=sequence, offset=offset, data=part, info=info, last=last)
+            yield pb.BatchChunk(
+                sequence=sequence, offset=offset, data=part, info=info, last=last, crc32=zlib.crc32(part)
+            )
             if last:
                 return
             offset, info = offset + len(part), None

@@ -1,10 +1,11 @@
-"""A file that Go wrote, read by pyarrow and by pandas, holds what Go says it holds."""
+"""A file that Go wrote, read by pyarrow, pandas and DuckDB, holds what Go says it holds."""
 
 import base64
 import json
 import math
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,3 +77,15 @@ def test_the_batch_passes_its_checks_and_pads():
     assert arrays["input_ids"][0, 13:16].tolist() == [0, 2**31 - 1, 5]
     assert arrays["rm_scores"][4, 5] == np.float32(-0.3)
     assert repr(batch) == "Batch(sequence=4, rows=5, run='run')"
+
+
+def test_duckdb_reads_the_same_values():
+    result = duckdb.connect().execute("SELECT * FROM read_parquet(?)", [str(DATA / "batch.parquet")])
+    names = [d[0] for d in result.description]
+    assert names == list(COLUMN_ORDER)
+    rows = result.fetchall()
+    expected = want()
+    assert len(rows) == len(expected)
+    for i, (row, line) in enumerate(zip(rows, expected, strict=True)):
+        for name, got in zip(names, row, strict=True):
+            assert same(got, line[name]), (i, name, got, line[name])

@@ -3,12 +3,15 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/internal/strictyaml"
 	"github.com/verigraph/verigraph/jetstream"
@@ -175,6 +178,54 @@ type Feed struct {
 	Listen string `yaml:"listen"`
 	// TokenEnv names an environment variable with the bearer token that clients must send.
 	TokenEnv string `yaml:"token_env"`
+	// TLS serves encrypted; without it the feed speaks in the clear.
+	TLS TLS `yaml:"tls"`
+	// SendTimeout is how long a reader may take for one chunk before it is dropped.
+	SendTimeout time.Duration `yaml:"send_timeout"`
+}
+
+// TLS names PEM files. ClientCA asks clients for a certificate that it signed.
+type TLS struct {
+	Cert     string `yaml:"cert"`
+	Key      string `yaml:"key"`
+	ClientCA string `yaml:"client_ca"`
+}
+
+// Options reads what the feed's server needs from files and the environment.
+func (f Feed) Options() (feed.Options, error) {
+	opts := feed.Defaults()
+	opts.SendTimeout = f.SendTimeout
+	if f.TokenEnv != "" {
+		opts.Token = feed.Token(os.Getenv(f.TokenEnv))
+	}
+	if f.TLS == (TLS{}) {
+		return opts, nil
+	}
+	cert, err := tls.LoadX509KeyPair(f.TLS.Cert, f.TLS.Key)
+	if err != nil {
+		return opts, fmt.Errorf("feed.tls: %w", err)
+	}
+	opts.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}
+	if f.TLS.ClientCA != "" {
+		if opts.TLS.ClientCAs, err = LoadCA(f.TLS.ClientCA); err != nil {
+			return opts, fmt.Errorf("feed.tls.client_ca: %w", err)
+		}
+		opts.TLS.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return opts, nil
+}
+
+// LoadCA reads certificates of authorities.
+func LoadCA(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate", path)
+	}
+	return pool, nil
 }
 
 // Admin serves health, metrics and pprof.
@@ -203,7 +254,7 @@ func Defaults() Config {
 		},
 		Leader:  leader.Defaults(),
 		Trainer: Trainer{PromptLength: 4096, ResponseLength: 16384},
-		Feed:    Feed{Listen: "127.0.0.1:0"},
+		Feed:    Feed{Listen: "127.0.0.1:0", SendTimeout: feed.Defaults().SendTimeout},
 	}
 }
 
@@ -245,6 +296,12 @@ func (c Config) ValidateReward() error {
 	errs = append(errs, c.Reward.validate())
 	if c.Reward.Groups < 1 {
 		errs = append(errs, fmt.Errorf("reward.groups: %d, want at least 1", c.Reward.Groups))
+	}
+	if c.Feed.SendTimeout < time.Second {
+		errs = append(errs, fmt.Errorf("feed.send_timeout: %s is below 1s", c.Feed.SendTimeout))
+	}
+	if _, err := c.Feed.Options(); err != nil {
+		errs = append(errs, err)
 	}
 	if name := c.Feed.TokenEnv; name != "" && os.Getenv(name) == "" {
 		errs = append(errs, fmt.Errorf("feed.token_env: the environment variable %s is not set", name))

@@ -19,16 +19,14 @@ type Submitter struct {
 	Bus   *jetstream.Bus
 	Blobs *blob.Store
 	Run   string
-	queue *jetstream.Queue[leader.BacklogItem]
+	// Validate and Priority hold for all prompts that are submitted.
+	Validate bool
+	Priority int
 }
 
-// NewSubmitter opens the backlog.
-func NewSubmitter(ctx context.Context, bus *jetstream.Bus, blobs *blob.Store, run string) (*Submitter, error) {
-	q, err := jetstream.NewQueue[leader.BacklogItem](ctx, bus, jetstream.Backlog, run)
-	if err != nil {
-		return nil, err
-	}
-	return &Submitter{Bus: bus, Blobs: blobs, Run: run, queue: q}, nil
+// NewSubmitter makes one.
+func NewSubmitter(bus *jetstream.Bus, blobs *blob.Store, run string) *Submitter {
+	return &Submitter{Bus: bus, Blobs: blobs, Run: run}
 }
 
 // Submit stores data files, then reference answers (on the reward side's subject only), then the
@@ -45,30 +43,49 @@ func (s *Submitter) Submit(ctx context.Context, prompts []task.Prompt, refs []ta
 		}
 	}
 	for i := range prompts {
-		item := leader.BacklogItem{Prompt: &prompts[i]}
-		if err := s.queue.Publish(ctx, s.Run, task.Slug(prompts[i].ID), item); err != nil {
+		item := leader.BacklogItem{Prompt: &prompts[i], Validate: s.Validate, Priority: s.Priority}
+		if err := s.Bus.PublishOnce(ctx, jetstream.Backlog, s.Run, task.Slug(prompts[i].ID), item); err != nil {
 			return fmt.Errorf("submit: prompt %s: %w", prompts[i].ID, err)
 		}
 	}
 	if !final {
 		return nil
 	}
-	return s.queue.Publish(ctx, s.Run, finalKey, leader.BacklogItem{Final: true})
+	return s.Bus.PublishOnce(ctx, jetstream.Backlog, s.Run, finalKey, leader.BacklogItem{Final: true})
 }
 
 // submitFeed takes prompts from a trainer. Their data files must be in the blob store already.
 func (s *RewardServer) submitFeed(ctx context.Context, subs []feed.Submission, final bool) (int, error) {
-	sub := &Submitter{Bus: s.bus, Blobs: s.blobs, Run: s.run, queue: s.backlog}
-	var prompts []task.Prompt
-	var refs []task.Reference
+	cur, _, err := s.lead.leading(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var fresh []feed.Submission
 	for _, x := range subs {
-		if s.Leader.Knows(x.Prompt.ID) {
-			continue
+		if !cur.Knows(x.Prompt.ID) {
+			fresh = append(fresh, x)
 		}
-		prompts = append(prompts, x.Prompt)
+	}
+	switch {
+	case len(fresh) > 0 && cur.Ended():
+		return 0, fmt.Errorf("%w: the final prompts were submitted", feed.ErrClosed)
+	case cur.Backlog()+len(fresh) > cur.MaxBacklog():
+		return 0, fmt.Errorf("%w: %d prompts wait, %d more are over leader.max_backlog %d", feed.ErrFull, cur.Backlog(), len(fresh), cur.MaxBacklog())
+	}
+	for _, x := range fresh {
+		sub := Submitter{Bus: s.bus, Blobs: s.blobs, Run: s.run, Validate: x.Validate, Priority: x.Priority}
+		var refs []task.Reference
 		if x.Reference != nil {
 			refs = append(refs, *x.Reference)
 		}
+		if err := sub.Submit(ctx, []task.Prompt{x.Prompt}, refs, nil, false); err != nil {
+			return 0, fmt.Errorf("%w: %w", feed.ErrStorage, err)
+		}
 	}
-	return len(prompts), sub.Submit(ctx, prompts, refs, nil, final)
+	if final {
+		if err := (&Submitter{Bus: s.bus, Run: s.run}).Submit(ctx, nil, nil, nil, true); err != nil {
+			return 0, fmt.Errorf("%w: %w", feed.ErrStorage, err)
+		}
+	}
+	return len(fresh), nil
 }

@@ -21,6 +21,169 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// BatchKind selects the batches of a stream.
+type BatchKind int32
+
+const (
+	// Training batches.
+	BatchKind_BATCH_KIND_UNSPECIFIED BatchKind = 0
+	BatchKind_BATCH_KIND_TRAIN       BatchKind = 1
+	BatchKind_BATCH_KIND_VALIDATE    BatchKind = 2
+	BatchKind_BATCH_KIND_ALL         BatchKind = 3
+)
+
+// Enum value maps for BatchKind.
+var (
+	BatchKind_name = map[int32]string{
+		0: "BATCH_KIND_UNSPECIFIED",
+		1: "BATCH_KIND_TRAIN",
+		2: "BATCH_KIND_VALIDATE",
+		3: "BATCH_KIND_ALL",
+	}
+	BatchKind_value = map[string]int32{
+		"BATCH_KIND_UNSPECIFIED": 0,
+		"BATCH_KIND_TRAIN":       1,
+		"BATCH_KIND_VALIDATE":    2,
+		"BATCH_KIND_ALL":         3,
+	}
+)
+
+func (x BatchKind) Enum() *BatchKind {
+	p := new(BatchKind)
+	*p = x
+	return p
+}
+
+func (x BatchKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BatchKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_verigraph_v1_rollout_service_proto_enumTypes[0].Descriptor()
+}
+
+func (BatchKind) Type() protoreflect.EnumType {
+	return &file_verigraph_v1_rollout_service_proto_enumTypes[0]
+}
+
+func (x BatchKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BatchKind.Descriptor instead.
+func (BatchKind) EnumDescriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{0}
+}
+
+// RestoreMode says what happens to batches that hold tokens of rolled-back policies.
+type RestoreMode int32
+
+const (
+	// The run's configured mode.
+	RestoreMode_RESTORE_MODE_UNSPECIFIED RestoreMode = 0
+	// They are taken back; their prompts are dispatched again.
+	RestoreMode_RESTORE_MODE_REGENERATE RestoreMode = 1
+	// They are served again.
+	RestoreMode_RESTORE_MODE_REPLAY RestoreMode = 2
+)
+
+// Enum value maps for RestoreMode.
+var (
+	RestoreMode_name = map[int32]string{
+		0: "RESTORE_MODE_UNSPECIFIED",
+		1: "RESTORE_MODE_REGENERATE",
+		2: "RESTORE_MODE_REPLAY",
+	}
+	RestoreMode_value = map[string]int32{
+		"RESTORE_MODE_UNSPECIFIED": 0,
+		"RESTORE_MODE_REGENERATE":  1,
+		"RESTORE_MODE_REPLAY":      2,
+	}
+)
+
+func (x RestoreMode) Enum() *RestoreMode {
+	p := new(RestoreMode)
+	*p = x
+	return p
+}
+
+func (x RestoreMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RestoreMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_verigraph_v1_rollout_service_proto_enumTypes[1].Descriptor()
+}
+
+func (RestoreMode) Type() protoreflect.EnumType {
+	return &file_verigraph_v1_rollout_service_proto_enumTypes[1]
+}
+
+func (x RestoreMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RestoreMode.Descriptor instead.
+func (RestoreMode) EnumDescriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{1}
+}
+
+// GroupStatus is how a requested group ended.
+type GroupStatus int32
+
+const (
+	GroupStatus_GROUP_STATUS_UNSPECIFIED GroupStatus = 0
+	// Its rows follow.
+	GroupStatus_GROUP_STATUS_FINISHED GroupStatus = 1
+	// Too few members have a reward, or the group was set aside.
+	GroupStatus_GROUP_STATUS_FAILED GroupStatus = 2
+	// Its uid was asked for again.
+	GroupStatus_GROUP_STATUS_REPLACED GroupStatus = 3
+)
+
+// Enum value maps for GroupStatus.
+var (
+	GroupStatus_name = map[int32]string{
+		0: "GROUP_STATUS_UNSPECIFIED",
+		1: "GROUP_STATUS_FINISHED",
+		2: "GROUP_STATUS_FAILED",
+		3: "GROUP_STATUS_REPLACED",
+	}
+	GroupStatus_value = map[string]int32{
+		"GROUP_STATUS_UNSPECIFIED": 0,
+		"GROUP_STATUS_FINISHED":    1,
+		"GROUP_STATUS_FAILED":      2,
+		"GROUP_STATUS_REPLACED":    3,
+	}
+)
+
+func (x GroupStatus) Enum() *GroupStatus {
+	p := new(GroupStatus)
+	*p = x
+	return p
+}
+
+func (x GroupStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GroupStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_verigraph_v1_rollout_service_proto_enumTypes[2].Descriptor()
+}
+
+func (GroupStatus) Type() protoreflect.EnumType {
+	return &file_verigraph_v1_rollout_service_proto_enumTypes[2]
+}
+
+func (x GroupStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GroupStatus.Descriptor instead.
+func (GroupStatus) EnumDescriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{2}
+}
+
 // DataFile is one data file of a prompt, addressed by content.
 type DataFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -154,8 +317,10 @@ type Prompt struct {
 	Answers []*NamedAnswer `protobuf:"bytes,6,rep,name=answers,proto3" json:"answers,omitempty"`
 	// A free-text reference for LLM judges.
 	AnswerText string `protobuf:"bytes,7,opt,name=answer_text,json=answerText,proto3" json:"answer_text,omitempty"`
-	// A validation prompt bypasses filters and staleness.
-	Validate      bool `protobuf:"varint,8,opt,name=validate,proto3" json:"validate,omitempty"`
+	// A validation prompt bypasses filters and staleness, and its batches are of a kind of their own.
+	Validate bool `protobuf:"varint,8,opt,name=validate,proto3" json:"validate,omitempty"`
+	// Higher leaves the backlog first.
+	Priority      int32 `protobuf:"varint,9,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +409,13 @@ func (x *Prompt) GetValidate() bool {
 		return x.Validate
 	}
 	return false
+}
+
+func (x *Prompt) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
 }
 
 type SubmitPromptsRequest struct {
@@ -351,7 +523,11 @@ type StreamBatchesRequest struct {
 	// Start at this sequence number; 0 means after the cursor's last acknowledged batch.
 	FromSequence int64 `protobuf:"varint,2,opt,name=from_sequence,json=fromSequence,proto3" json:"from_sequence,omitempty"`
 	// Resume inside batch from_sequence at this byte offset.
-	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Start after what the checkpoint of this step holds; not together with from_sequence. The cursor must
+	// stand there, which Restore sees to.
+	FromStep      *int64    `protobuf:"varint,4,opt,name=from_step,json=fromStep,proto3,oneof" json:"from_step,omitempty"`
+	Kind          BatchKind `protobuf:"varint,5,opt,name=kind,proto3,enum=verigraph.v1.BatchKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -407,6 +583,20 @@ func (x *StreamBatchesRequest) GetOffset() int64 {
 	return 0
 }
 
+func (x *StreamBatchesRequest) GetFromStep() int64 {
+	if x != nil && x.FromStep != nil {
+		return *x.FromStep
+	}
+	return 0
+}
+
+func (x *StreamBatchesRequest) GetKind() BatchKind {
+	if x != nil {
+		return x.Kind
+	}
+	return BatchKind_BATCH_KIND_UNSPECIFIED
+}
+
 // BatchInfo is the record of a batch in the BATCHES stream.
 type BatchInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -424,7 +614,12 @@ type BatchInfo struct {
 	PolicyVersionMin int64  `protobuf:"varint,8,opt,name=policy_version_min,json=policyVersionMin,proto3" json:"policy_version_min,omitempty"`
 	PolicyVersionMax int64  `protobuf:"varint,9,opt,name=policy_version_max,json=policyVersionMax,proto3" json:"policy_version_max,omitempty"`
 	// Epoch of the leader that wrote it.
-	Epoch         int64 `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch int64 `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Validation groups only.
+	Validate bool `protobuf:"varint,11,opt,name=validate,proto3" json:"validate,omitempty"`
+	// The policy version that it is trained at if every training batch before it makes one; the batch's age
+	// is this less policy_version_min.
+	PolicyVersion int64 `protobuf:"varint,12,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -529,6 +724,20 @@ func (x *BatchInfo) GetEpoch() int64 {
 	return 0
 }
 
+func (x *BatchInfo) GetValidate() bool {
+	if x != nil {
+		return x.Validate
+	}
+	return false
+}
+
+func (x *BatchInfo) GetPolicyVersion() int64 {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return 0
+}
+
 // BatchChunk is one piece of a batch's Parquet object, in order. The first chunk of a batch (offset
 // 0, or the requested offset) carries info.
 type BatchChunk struct {
@@ -539,7 +748,9 @@ type BatchChunk struct {
 	Data   []byte     `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	Info   *BatchInfo `protobuf:"bytes,4,opt,name=info,proto3" json:"info,omitempty"`
 	// The last piece of this batch.
-	Last          bool `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
+	Last bool `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
+	// CRC-32 (IEEE) of data.
+	Crc32         uint32 `protobuf:"fixed32,6,opt,name=crc32,proto3" json:"crc32,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -607,6 +818,13 @@ func (x *BatchChunk) GetLast() bool {
 		return x.Last
 	}
 	return false
+}
+
+func (x *BatchChunk) GetCrc32() uint32 {
+	if x != nil {
+		return x.Crc32
+	}
+	return 0
 }
 
 type AckRequest struct {
@@ -716,378 +934,19 @@ func (x *AckResponse) GetAcknowledged() int64 {
 	return 0
 }
 
-type GetStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetStatusRequest) Reset() {
-	*x = GetStatusRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetStatusRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetStatusRequest) ProtoMessage() {}
-
-func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
-func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{10}
-}
-
-// Ledger counts rollouts: dispatched = delivered + filtered + stale + unscored + failed + set_aside +
-// in_flight, where in_flight is counted from open leases and never by subtraction.
-type Ledger struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Dispatched    int64                  `protobuf:"varint,1,opt,name=dispatched,proto3" json:"dispatched,omitempty"`
-	Delivered     int64                  `protobuf:"varint,2,opt,name=delivered,proto3" json:"delivered,omitempty"`
-	Filtered      int64                  `protobuf:"varint,3,opt,name=filtered,proto3" json:"filtered,omitempty"`
-	Stale         int64                  `protobuf:"varint,4,opt,name=stale,proto3" json:"stale,omitempty"`
-	Unscored      int64                  `protobuf:"varint,5,opt,name=unscored,proto3" json:"unscored,omitempty"`
-	Failed        int64                  `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
-	SetAside      int64                  `protobuf:"varint,7,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
-	InFlight      int64                  `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Ledger) Reset() {
-	*x = Ledger{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Ledger) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Ledger) ProtoMessage() {}
-
-func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
-func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Ledger) GetDispatched() int64 {
-	if x != nil {
-		return x.Dispatched
-	}
-	return 0
-}
-
-func (x *Ledger) GetDelivered() int64 {
-	if x != nil {
-		return x.Delivered
-	}
-	return 0
-}
-
-func (x *Ledger) GetFiltered() int64 {
-	if x != nil {
-		return x.Filtered
-	}
-	return 0
-}
-
-func (x *Ledger) GetStale() int64 {
-	if x != nil {
-		return x.Stale
-	}
-	return 0
-}
-
-func (x *Ledger) GetUnscored() int64 {
-	if x != nil {
-		return x.Unscored
-	}
-	return 0
-}
-
-func (x *Ledger) GetFailed() int64 {
-	if x != nil {
-		return x.Failed
-	}
-	return 0
-}
-
-func (x *Ledger) GetSetAside() int64 {
-	if x != nil {
-		return x.SetAside
-	}
-	return 0
-}
-
-func (x *Ledger) GetInFlight() int64 {
-	if x != nil {
-		return x.InFlight
-	}
-	return 0
-}
-
-type GetStatusResponse struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Run     string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Prompts int64                  `protobuf:"varint,2,opt,name=prompts,proto3" json:"prompts,omitempty"`
-	// Prompts that are not dispatched yet.
-	Backlog        int64   `protobuf:"varint,3,opt,name=backlog,proto3" json:"backlog,omitempty"`
-	Ledger         *Ledger `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
-	BatchesWritten int64   `protobuf:"varint,5,opt,name=batches_written,json=batchesWritten,proto3" json:"batches_written,omitempty"`
-	// Acknowledged by the cursor "trainer".
-	BatchesAcknowledged int64 `protobuf:"varint,6,opt,name=batches_acknowledged,json=batchesAcknowledged,proto3" json:"batches_acknowledged,omitempty"`
-	// Every prompt is done and no batch will follow.
-	Complete          bool   `protobuf:"varint,7,opt,name=complete,proto3" json:"complete,omitempty"`
-	PolicyVersion     int64  `protobuf:"varint,8,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
-	PolicyIncarnation string `protobuf:"bytes,9,opt,name=policy_incarnation,json=policyIncarnation,proto3" json:"policy_incarnation,omitempty"`
-	CommittedStep     int64  `protobuf:"varint,10,opt,name=committed_step,json=committedStep,proto3" json:"committed_step,omitempty"`
-	// Groups that left undelivered, by reason, and filtered ones by the metric's one value.
-	ClosedByReason  map[string]int64 `protobuf:"bytes,11,rep,name=closed_by_reason,json=closedByReason,proto3" json:"closed_by_reason,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	FilteredByValue map[string]int64 `protobuf:"bytes,12,rep,name=filtered_by_value,json=filteredByValue,proto3" json:"filtered_by_value,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *GetStatusResponse) Reset() {
-	*x = GetStatusResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetStatusResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetStatusResponse) ProtoMessage() {}
-
-func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
-func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *GetStatusResponse) GetRun() string {
-	if x != nil {
-		return x.Run
-	}
-	return ""
-}
-
-func (x *GetStatusResponse) GetPrompts() int64 {
-	if x != nil {
-		return x.Prompts
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetBacklog() int64 {
-	if x != nil {
-		return x.Backlog
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetLedger() *Ledger {
-	if x != nil {
-		return x.Ledger
-	}
-	return nil
-}
-
-func (x *GetStatusResponse) GetBatchesWritten() int64 {
-	if x != nil {
-		return x.BatchesWritten
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetBatchesAcknowledged() int64 {
-	if x != nil {
-		return x.BatchesAcknowledged
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetComplete() bool {
-	if x != nil {
-		return x.Complete
-	}
-	return false
-}
-
-func (x *GetStatusResponse) GetPolicyVersion() int64 {
-	if x != nil {
-		return x.PolicyVersion
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetPolicyIncarnation() string {
-	if x != nil {
-		return x.PolicyIncarnation
-	}
-	return ""
-}
-
-func (x *GetStatusResponse) GetCommittedStep() int64 {
-	if x != nil {
-		return x.CommittedStep
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetClosedByReason() map[string]int64 {
-	if x != nil {
-		return x.ClosedByReason
-	}
-	return nil
-}
-
-func (x *GetStatusResponse) GetFilteredByValue() map[string]int64 {
-	if x != nil {
-		return x.FilteredByValue
-	}
-	return nil
-}
-
-type SetPolicyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Incarnation   string                 `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetPolicyRequest) Reset() {
-	*x = SetPolicyRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetPolicyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetPolicyRequest) ProtoMessage() {}
-
-func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
-func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *SetPolicyRequest) GetVersion() int64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *SetPolicyRequest) GetIncarnation() string {
-	if x != nil {
-		return x.Incarnation
-	}
-	return ""
-}
-
-type SetPolicyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetPolicyResponse) Reset() {
-	*x = SetPolicyResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetPolicyResponse) ProtoMessage() {}
-
-func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
-func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{14}
-}
-
 type CommitRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	CheckpointStep int64                  `protobuf:"varint,1,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the cursor; empty means "trainer", the one that frees batches.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// The step of a checkpoint that is durable.
+	CheckpointStep int64 `protobuf:"varint,2,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +958,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +971,14 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{15}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CommitRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
 }
 
 func (x *CommitRequest) GetCheckpointStep() int64 {
@@ -1124,15 +990,17 @@ func (x *CommitRequest) GetCheckpointStep() int64 {
 
 type CommitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Batches whose objects were deleted.
-	Freed         int32 `protobuf:"varint,1,opt,name=freed,proto3" json:"freed,omitempty"`
+	// The last batch that the checkpoint holds.
+	Sequence int64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Batches whose objects were deleted by this call.
+	Freed         int32 `protobuf:"varint,2,opt,name=freed,proto3" json:"freed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1012,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1025,14 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{16}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CommitResponse) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
 }
 
 func (x *CommitResponse) GetFreed() int32 {
@@ -1167,16 +1042,130 @@ func (x *CommitResponse) GetFreed() int32 {
 	return 0
 }
 
+type SetPolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts the trainer's updates of its weights.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Counts the trainer's lives; calls of an earlier one are refused.
+	Incarnation int64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// HOST:PORT of the policy's servers; each must match the run's allow-list.
+	Endpoints []string `protobuf:"bytes,3,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	// No new groups are dispatched.
+	Paused        bool `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPolicyRequest) Reset() {
+	*x = SetPolicyRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPolicyRequest) ProtoMessage() {}
+
+func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SetPolicyRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SetPolicyRequest) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *SetPolicyRequest) GetEndpoints() []string {
+	if x != nil {
+		return x.Endpoints
+	}
+	return nil
+}
+
+func (x *SetPolicyRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+type SetPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPolicyResponse) Reset() {
+	*x = SetPolicyResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPolicyResponse) ProtoMessage() {}
+
+func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{13}
+}
+
 type RestoreRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	CheckpointStep int64                  `protobuf:"varint,1,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The checkpoint's step.
+	CheckpointStep int64 `protobuf:"varint,1,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
+	// The checkpoint's policy version, and the trainer's new incarnation.
+	PolicyVersion int64       `protobuf:"varint,2,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	Incarnation   int64       `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Mode          RestoreMode `protobuf:"varint,4,opt,name=mode,proto3,enum=verigraph.v1.RestoreMode" json:"mode,omitempty"`
+	Endpoints     []string    `protobuf:"bytes,5,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1177,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1190,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{17}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RestoreRequest) GetCheckpointStep() int64 {
@@ -1211,17 +1200,47 @@ func (x *RestoreRequest) GetCheckpointStep() int64 {
 	return 0
 }
 
+func (x *RestoreRequest) GetPolicyVersion() int64 {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return 0
+}
+
+func (x *RestoreRequest) GetIncarnation() int64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *RestoreRequest) GetMode() RestoreMode {
+	if x != nil {
+		return x.Mode
+	}
+	return RestoreMode_RESTORE_MODE_UNSPECIFIED
+}
+
+func (x *RestoreRequest) GetEndpoints() []string {
+	if x != nil {
+		return x.Endpoints
+	}
+	return nil
+}
+
 type RestoreResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The last batch that the checkpoint had read; the stream goes on after it.
-	Acknowledged  int64 `protobuf:"varint,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// The last batch that the checkpoint holds; the next one in the stream comes after it.
+	Sequence int64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Batches that were taken back.
+	Dropped       []int64 `protobuf:"varint,2,rep,packed,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1252,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,14 +1265,266 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RestoreResponse) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *RestoreResponse) GetDropped() []int64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
+}
+
+// RequestedPrompt is one group of a request.
+type RequestedPrompt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The trainer's name of the group.
+	Uid    string  `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Prompt *Prompt `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// Rollouts of the group.
+	Rollouts      int32 `protobuf:"varint,3,opt,name=rollouts,proto3" json:"rollouts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestedPrompt) Reset() {
+	*x = RequestedPrompt{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestedPrompt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestedPrompt) ProtoMessage() {}
+
+func (x *RequestedPrompt) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestedPrompt.ProtoReflect.Descriptor instead.
+func (*RequestedPrompt) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RequestedPrompt) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *RequestedPrompt) GetPrompt() *Prompt {
+	if x != nil {
+		return x.Prompt
+	}
+	return nil
+}
+
+func (x *RequestedPrompt) GetRollouts() int32 {
+	if x != nil {
+		return x.Rollouts
+	}
+	return 0
+}
+
+type RequestBatchRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Prompts []*RequestedPrompt     `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	// The policy to sample from, as in SetPolicy; left out, it stays as it is.
+	Policy        *SetPolicyRequest `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestBatchRequest) Reset() {
+	*x = RequestBatchRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestBatchRequest) ProtoMessage() {}
+
+func (x *RequestBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestBatchRequest.ProtoReflect.Descriptor instead.
+func (*RequestBatchRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RequestBatchRequest) GetPrompts() []*RequestedPrompt {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *RequestBatchRequest) GetPolicy() *SetPolicyRequest {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+// GroupChunk is one piece of a group's Parquet object, in order; pieces of two groups do not mix. The first
+// one carries status and, of a finished group, size, sha256 and rows.
+type GroupChunk struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Uid    string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Status GroupStatus            `protobuf:"varint,2,opt,name=status,proto3,enum=verigraph.v1.GroupStatus" json:"status,omitempty"`
+	// Why it failed.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The uid column of its rows.
+	Dispatch string `protobuf:"bytes,4,opt,name=dispatch,proto3" json:"dispatch,omitempty"`
+	Size     int64  `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	Sha256   string `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Rows     int32  `protobuf:"varint,7,opt,name=rows,proto3" json:"rows,omitempty"`
+	Offset   int64  `protobuf:"varint,8,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data     []byte `protobuf:"bytes,9,opt,name=data,proto3" json:"data,omitempty"`
+	// CRC-32 (IEEE) of data.
+	Crc32         uint32 `protobuf:"fixed32,10,opt,name=crc32,proto3" json:"crc32,omitempty"`
+	Last          bool   `protobuf:"varint,11,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupChunk) Reset() {
+	*x = GroupChunk{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupChunk) ProtoMessage() {}
+
+func (x *GroupChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupChunk.ProtoReflect.Descriptor instead.
+func (*GroupChunk) Descriptor() ([]byte, []int) {
 	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *RestoreResponse) GetAcknowledged() int64 {
+func (x *GroupChunk) GetUid() string {
 	if x != nil {
-		return x.Acknowledged
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *GroupChunk) GetStatus() GroupStatus {
+	if x != nil {
+		return x.Status
+	}
+	return GroupStatus_GROUP_STATUS_UNSPECIFIED
+}
+
+func (x *GroupChunk) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *GroupChunk) GetDispatch() string {
+	if x != nil {
+		return x.Dispatch
+	}
+	return ""
+}
+
+func (x *GroupChunk) GetSize() int64 {
+	if x != nil {
+		return x.Size
 	}
 	return 0
+}
+
+func (x *GroupChunk) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *GroupChunk) GetRows() int32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *GroupChunk) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *GroupChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *GroupChunk) GetCrc32() uint32 {
+	if x != nil {
+		return x.Crc32
+	}
+	return 0
+}
+
+func (x *GroupChunk) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
 }
 
 type ListSetAsideRequest struct {
@@ -1292,10 +1563,54 @@ func (*ListSetAsideRequest) Descriptor() ([]byte, []int) {
 	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{19}
 }
 
+type ListSetAsideResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Groups        []*SetAsideGroup       `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSetAsideResponse) Reset() {
+	*x = ListSetAsideResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSetAsideResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSetAsideResponse) ProtoMessage() {}
+
+func (x *ListSetAsideResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSetAsideResponse.ProtoReflect.Descriptor instead.
+func (*ListSetAsideResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListSetAsideResponse) GetGroups() []*SetAsideGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type SetAsideGroup struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Dispatch string                 `protobuf:"bytes,1,opt,name=dispatch,proto3" json:"dispatch,omitempty"`
-	// Stream in which it used up its deliveries.
+	// The stream that it was taken from.
 	Stage         string `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Deliveries    int32  `protobuf:"varint,4,opt,name=deliveries,proto3" json:"deliveries,omitempty"`
@@ -1305,7 +1620,7 @@ type SetAsideGroup struct {
 
 func (x *SetAsideGroup) Reset() {
 	*x = SetAsideGroup{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1632,7 @@ func (x *SetAsideGroup) String() string {
 func (*SetAsideGroup) ProtoMessage() {}
 
 func (x *SetAsideGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1645,7 @@ func (x *SetAsideGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAsideGroup.ProtoReflect.Descriptor instead.
 func (*SetAsideGroup) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{20}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetAsideGroup) GetDispatch() string {
@@ -1359,50 +1674,6 @@ func (x *SetAsideGroup) GetDeliveries() int32 {
 		return x.Deliveries
 	}
 	return 0
-}
-
-type ListSetAsideResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Groups        []*SetAsideGroup       `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListSetAsideResponse) Reset() {
-	*x = ListSetAsideResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListSetAsideResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListSetAsideResponse) ProtoMessage() {}
-
-func (x *ListSetAsideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListSetAsideResponse.ProtoReflect.Descriptor instead.
-func (*ListSetAsideResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *ListSetAsideResponse) GetGroups() []*SetAsideGroup {
-	if x != nil {
-		return x.Groups
-	}
-	return nil
 }
 
 type RequeueRequest struct {
@@ -1485,6 +1756,450 @@ func (*RequeueResponse) Descriptor() ([]byte, []int) {
 	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{23}
 }
 
+type GetStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatusRequest) Reset() {
+	*x = GetStatusRequest{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatusRequest) ProtoMessage() {}
+
+func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetStatusRequest) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{24}
+}
+
+// Ledger counts rollouts: dispatched = delivered + filtered + stale + unscored + failed + set_aside +
+// in_flight, where in_flight is counted from open leases and never by subtraction.
+type Ledger struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dispatched    int64                  `protobuf:"varint,1,opt,name=dispatched,proto3" json:"dispatched,omitempty"`
+	Delivered     int64                  `protobuf:"varint,2,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Filtered      int64                  `protobuf:"varint,3,opt,name=filtered,proto3" json:"filtered,omitempty"`
+	Stale         int64                  `protobuf:"varint,4,opt,name=stale,proto3" json:"stale,omitempty"`
+	Unscored      int64                  `protobuf:"varint,5,opt,name=unscored,proto3" json:"unscored,omitempty"`
+	Failed        int64                  `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	SetAside      int64                  `protobuf:"varint,7,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
+	InFlight      int64                  `protobuf:"varint,8,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ledger) Reset() {
+	*x = Ledger{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ledger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ledger) ProtoMessage() {}
+
+func (x *Ledger) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
+func (*Ledger) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Ledger) GetDispatched() int64 {
+	if x != nil {
+		return x.Dispatched
+	}
+	return 0
+}
+
+func (x *Ledger) GetDelivered() int64 {
+	if x != nil {
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *Ledger) GetFiltered() int64 {
+	if x != nil {
+		return x.Filtered
+	}
+	return 0
+}
+
+func (x *Ledger) GetStale() int64 {
+	if x != nil {
+		return x.Stale
+	}
+	return 0
+}
+
+func (x *Ledger) GetUnscored() int64 {
+	if x != nil {
+		return x.Unscored
+	}
+	return 0
+}
+
+func (x *Ledger) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Ledger) GetSetAside() int64 {
+	if x != nil {
+		return x.SetAside
+	}
+	return 0
+}
+
+func (x *Ledger) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+type GetStatusResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Run     string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Prompts int64                  `protobuf:"varint,2,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// Prompts that are not dispatched yet.
+	Backlog        int64   `protobuf:"varint,3,opt,name=backlog,proto3" json:"backlog,omitempty"`
+	Ledger         *Ledger `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	BatchesWritten int64   `protobuf:"varint,5,opt,name=batches_written,json=batchesWritten,proto3" json:"batches_written,omitempty"`
+	// Acknowledged by the cursor "trainer".
+	BatchesAcknowledged int64 `protobuf:"varint,6,opt,name=batches_acknowledged,json=batchesAcknowledged,proto3" json:"batches_acknowledged,omitempty"`
+	// Every prompt is done and no batch will follow.
+	Complete bool `protobuf:"varint,7,opt,name=complete,proto3" json:"complete,omitempty"`
+	// The last batch that a committed checkpoint holds.
+	BatchesCommitted int64 `protobuf:"varint,8,opt,name=batches_committed,json=batchesCommitted,proto3" json:"batches_committed,omitempty"`
+	// Batches that a restore took back.
+	BatchesDropped int64             `protobuf:"varint,9,opt,name=batches_dropped,json=batchesDropped,proto3" json:"batches_dropped,omitempty"`
+	Policy         *SetPolicyRequest `protobuf:"bytes,10,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Rollouts that were not delivered, by reason; of filtered ones with the value that did not vary.
+	Reasons map[string]int64 `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Lengths []*LengthClass   `protobuf:"bytes,12,rep,name=lengths,proto3" json:"lengths,omitempty"`
+	// Training batches by age in policy versions.
+	Ages map[int64]int64 `protobuf:"bytes,13,rep,name=ages,proto3" json:"ages,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Delivered rollouts per second over the last minute.
+	DeliveredPerSecond float64 `protobuf:"fixed64,14,opt,name=delivered_per_second,json=deliveredPerSecond,proto3" json:"delivered_per_second,omitempty"`
+	// Share of rollouts without a verdict among those that reached the judge.
+	UnscoredShare float64 `protobuf:"fixed64,15,opt,name=unscored_share,json=unscoredShare,proto3" json:"unscored_share,omitempty"`
+	// How often the rounds of dynamic sampling were used up.
+	RoundsUsedUp int64      `protobuf:"varint,16,opt,name=rounds_used_up,json=roundsUsedUp,proto3" json:"rounds_used_up,omitempty"`
+	Waiting      []*Waiting `protobuf:"bytes,17,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	// What the ledger cannot explain; anything but 0 that stays is an alarm.
+	Unaccounted   int64 `protobuf:"varint,18,opt,name=unaccounted,proto3" json:"unaccounted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatusResponse) Reset() {
+	*x = GetStatusResponse{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatusResponse) ProtoMessage() {}
+
+func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetStatusResponse) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *GetStatusResponse) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *GetStatusResponse) GetPrompts() int64 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetBacklog() int64 {
+	if x != nil {
+		return x.Backlog
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetLedger() *Ledger {
+	if x != nil {
+		return x.Ledger
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetBatchesWritten() int64 {
+	if x != nil {
+		return x.BatchesWritten
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetBatchesAcknowledged() int64 {
+	if x != nil {
+		return x.BatchesAcknowledged
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *GetStatusResponse) GetBatchesCommitted() int64 {
+	if x != nil {
+		return x.BatchesCommitted
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetBatchesDropped() int64 {
+	if x != nil {
+		return x.BatchesDropped
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetPolicy() *SetPolicyRequest {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetReasons() map[string]int64 {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetLengths() []*LengthClass {
+	if x != nil {
+		return x.Lengths
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetAges() map[int64]int64 {
+	if x != nil {
+		return x.Ages
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetDeliveredPerSecond() float64 {
+	if x != nil {
+		return x.DeliveredPerSecond
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetUnscoredShare() float64 {
+	if x != nil {
+		return x.UnscoredShare
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetRoundsUsedUp() int64 {
+	if x != nil {
+		return x.RoundsUsedUp
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetWaiting() []*Waiting {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetUnaccounted() int64 {
+	if x != nil {
+		return x.Unaccounted
+	}
+	return 0
+}
+
+// LengthClass counts rollouts whose group's longest response fits into up_to tokens.
+type LengthClass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UpTo          int64                  `protobuf:"varint,1,opt,name=up_to,json=upTo,proto3" json:"up_to,omitempty"`
+	Outcomes      map[string]int64       `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LengthClass) Reset() {
+	*x = LengthClass{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LengthClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LengthClass) ProtoMessage() {}
+
+func (x *LengthClass) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LengthClass.ProtoReflect.Descriptor instead.
+func (*LengthClass) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *LengthClass) GetUpTo() int64 {
+	if x != nil {
+		return x.UpTo
+	}
+	return 0
+}
+
+func (x *LengthClass) GetOutcomes() map[string]int64 {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+// Waiting is one kind of thing that waits.
+type Waiting struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	What  string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	Count int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// What for.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waiting) Reset() {
+	*x = Waiting{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waiting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waiting) ProtoMessage() {}
+
+func (x *Waiting) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
+func (*Waiting) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Waiting) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Waiting) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Waiting) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_verigraph_v1_rollout_service_proto protoreflect.FileDescriptor
 
 const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
@@ -1496,7 +2211,7 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\"7\n" +
 	"\vNamedAnswer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x92\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xae\x02\n" +
 	"\x06Prompt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bquestion\x18\x02 \x01(\tR\bquestion\x12,\n" +
@@ -1507,16 +2222,21 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\aanswers\x18\x06 \x03(\v2\x19.verigraph.v1.NamedAnswerR\aanswers\x12\x1f\n" +
 	"\vanswer_text\x18\a \x01(\tR\n" +
 	"answerText\x12\x1a\n" +
-	"\bvalidate\x18\b \x01(\bR\bvalidate\"\\\n" +
+	"\bvalidate\x18\b \x01(\bR\bvalidate\x12\x1a\n" +
+	"\bpriority\x18\t \x01(\x05R\bpriority\"\\\n" +
 	"\x14SubmitPromptsRequest\x12.\n" +
 	"\aprompts\x18\x01 \x03(\v2\x14.verigraph.v1.PromptR\aprompts\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\"3\n" +
 	"\x15SubmitPromptsResponse\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\x05R\baccepted\"k\n" +
+	"\baccepted\x18\x01 \x01(\x05R\baccepted\"\xc8\x01\n" +
 	"\x14StreamBatchesRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12#\n" +
 	"\rfrom_sequence\x18\x02 \x01(\x03R\ffromSequence\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xa5\x02\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12 \n" +
+	"\tfrom_step\x18\x04 \x01(\x03H\x00R\bfromStep\x88\x01\x01\x12+\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x17.verigraph.v1.BatchKindR\x04kindB\f\n" +
+	"\n" +
+	"_from_step\"\xe8\x02\n" +
 	"\tBatchInfo\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12\x12\n" +
@@ -1528,21 +2248,79 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\x12policy_version_min\x18\b \x01(\x03R\x10policyVersionMin\x12,\n" +
 	"\x12policy_version_max\x18\t \x01(\x03R\x10policyVersionMax\x12\x14\n" +
 	"\x05epoch\x18\n" +
-	" \x01(\x03R\x05epoch\"\x95\x01\n" +
+	" \x01(\x03R\x05epoch\x12\x1a\n" +
+	"\bvalidate\x18\v \x01(\bR\bvalidate\x12%\n" +
+	"\x0epolicy_version\x18\f \x01(\x03R\rpolicyVersion\"\xab\x01\n" +
 	"\n" +
 	"BatchChunk\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12+\n" +
 	"\x04info\x18\x04 \x01(\v2\x17.verigraph.v1.BatchInfoR\x04info\x12\x12\n" +
-	"\x04last\x18\x05 \x01(\bR\x04last\"c\n" +
+	"\x04last\x18\x05 \x01(\bR\x04last\x12\x14\n" +
+	"\x05crc32\x18\x06 \x01(\aR\x05crc32\"c\n" +
 	"\n" +
 	"AckRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12!\n" +
 	"\ftrainer_step\x18\x03 \x01(\x03R\vtrainerStep\"1\n" +
 	"\vAckResponse\x12\"\n" +
-	"\facknowledged\x18\x01 \x01(\x03R\facknowledged\"\x12\n" +
+	"\facknowledged\x18\x01 \x01(\x03R\facknowledged\"P\n" +
+	"\rCommitRequest\x12\x16\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12'\n" +
+	"\x0fcheckpoint_step\x18\x02 \x01(\x03R\x0echeckpointStep\"B\n" +
+	"\x0eCommitResponse\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x14\n" +
+	"\x05freed\x18\x02 \x01(\x05R\x05freed\"\x84\x01\n" +
+	"\x10SetPolicyRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x03R\vincarnation\x12\x1c\n" +
+	"\tendpoints\x18\x03 \x03(\tR\tendpoints\x12\x16\n" +
+	"\x06paused\x18\x04 \x01(\bR\x06paused\"\x13\n" +
+	"\x11SetPolicyResponse\"\xcf\x01\n" +
+	"\x0eRestoreRequest\x12'\n" +
+	"\x0fcheckpoint_step\x18\x01 \x01(\x03R\x0echeckpointStep\x12%\n" +
+	"\x0epolicy_version\x18\x02 \x01(\x03R\rpolicyVersion\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x03R\vincarnation\x12-\n" +
+	"\x04mode\x18\x04 \x01(\x0e2\x19.verigraph.v1.RestoreModeR\x04mode\x12\x1c\n" +
+	"\tendpoints\x18\x05 \x03(\tR\tendpoints\"G\n" +
+	"\x0fRestoreResponse\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x18\n" +
+	"\adropped\x18\x02 \x03(\x03R\adropped\"m\n" +
+	"\x0fRequestedPrompt\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12,\n" +
+	"\x06prompt\x18\x02 \x01(\v2\x14.verigraph.v1.PromptR\x06prompt\x12\x1a\n" +
+	"\brollouts\x18\x03 \x01(\x05R\brollouts\"\x86\x01\n" +
+	"\x13RequestBatchRequest\x127\n" +
+	"\aprompts\x18\x01 \x03(\v2\x1d.verigraph.v1.RequestedPromptR\aprompts\x126\n" +
+	"\x06policy\x18\x02 \x01(\v2\x1e.verigraph.v1.SetPolicyRequestR\x06policy\"\x9b\x02\n" +
+	"\n" +
+	"GroupChunk\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x121\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x19.verigraph.v1.GroupStatusR\x06status\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bdispatch\x18\x04 \x01(\tR\bdispatch\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06sha256\x18\x06 \x01(\tR\x06sha256\x12\x12\n" +
+	"\x04rows\x18\a \x01(\x05R\x04rows\x12\x16\n" +
+	"\x06offset\x18\b \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\t \x01(\fR\x04data\x12\x14\n" +
+	"\x05crc32\x18\n" +
+	" \x01(\aR\x05crc32\x12\x12\n" +
+	"\x04last\x18\v \x01(\bR\x04last\"\x15\n" +
+	"\x13ListSetAsideRequest\"K\n" +
+	"\x14ListSetAsideResponse\x123\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1b.verigraph.v1.SetAsideGroupR\x06groups\"y\n" +
+	"\rSetAsideGroup\x12\x1a\n" +
+	"\bdispatch\x18\x01 \x01(\tR\bdispatch\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"deliveries\x18\x04 \x01(\x05R\n" +
+	"deliveries\",\n" +
+	"\x0eRequeueRequest\x12\x1a\n" +
+	"\bdispatch\x18\x01 \x01(\tR\bdispatch\"\x11\n" +
+	"\x0fRequeueResponse\"\x12\n" +
 	"\x10GetStatusRequest\"\xe6\x01\n" +
 	"\x06Ledger\x12\x1e\n" +
 	"\n" +
@@ -1554,7 +2332,7 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\bunscored\x18\x05 \x01(\x03R\bunscored\x12\x16\n" +
 	"\x06failed\x18\x06 \x01(\x03R\x06failed\x12\x1b\n" +
 	"\tset_aside\x18\a \x01(\x03R\bsetAside\x12\x1b\n" +
-	"\tin_flight\x18\b \x01(\x03R\binFlight\"\xc4\x05\n" +
+	"\tin_flight\x18\b \x01(\x03R\binFlight\"\x90\a\n" +
 	"\x11GetStatusResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\aprompts\x18\x02 \x01(\x03R\aprompts\x12\x18\n" +
@@ -1562,54 +2340,60 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\x06ledger\x18\x04 \x01(\v2\x14.verigraph.v1.LedgerR\x06ledger\x12'\n" +
 	"\x0fbatches_written\x18\x05 \x01(\x03R\x0ebatchesWritten\x121\n" +
 	"\x14batches_acknowledged\x18\x06 \x01(\x03R\x13batchesAcknowledged\x12\x1a\n" +
-	"\bcomplete\x18\a \x01(\bR\bcomplete\x12%\n" +
-	"\x0epolicy_version\x18\b \x01(\x03R\rpolicyVersion\x12-\n" +
-	"\x12policy_incarnation\x18\t \x01(\tR\x11policyIncarnation\x12%\n" +
-	"\x0ecommitted_step\x18\n" +
-	" \x01(\x03R\rcommittedStep\x12]\n" +
-	"\x10closed_by_reason\x18\v \x03(\v23.verigraph.v1.GetStatusResponse.ClosedByReasonEntryR\x0eclosedByReason\x12`\n" +
-	"\x11filtered_by_value\x18\f \x03(\v24.verigraph.v1.GetStatusResponse.FilteredByValueEntryR\x0ffilteredByValue\x1aA\n" +
-	"\x13ClosedByReasonEntry\x12\x10\n" +
+	"\bcomplete\x18\a \x01(\bR\bcomplete\x12+\n" +
+	"\x11batches_committed\x18\b \x01(\x03R\x10batchesCommitted\x12'\n" +
+	"\x0fbatches_dropped\x18\t \x01(\x03R\x0ebatchesDropped\x126\n" +
+	"\x06policy\x18\n" +
+	" \x01(\v2\x1e.verigraph.v1.SetPolicyRequestR\x06policy\x12F\n" +
+	"\areasons\x18\v \x03(\v2,.verigraph.v1.GetStatusResponse.ReasonsEntryR\areasons\x123\n" +
+	"\alengths\x18\f \x03(\v2\x19.verigraph.v1.LengthClassR\alengths\x12=\n" +
+	"\x04ages\x18\r \x03(\v2).verigraph.v1.GetStatusResponse.AgesEntryR\x04ages\x120\n" +
+	"\x14delivered_per_second\x18\x0e \x01(\x01R\x12deliveredPerSecond\x12%\n" +
+	"\x0eunscored_share\x18\x0f \x01(\x01R\runscoredShare\x12$\n" +
+	"\x0erounds_used_up\x18\x10 \x01(\x03R\froundsUsedUp\x12/\n" +
+	"\awaiting\x18\x11 \x03(\v2\x15.verigraph.v1.WaitingR\awaiting\x12 \n" +
+	"\vunaccounted\x18\x12 \x01(\x03R\vunaccounted\x1a:\n" +
+	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aB\n" +
-	"\x14FilteredByValueEntry\x12\x10\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
+	"\tAgesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa4\x01\n" +
+	"\vLengthClass\x12\x13\n" +
+	"\x05up_to\x18\x01 \x01(\x03R\x04upTo\x12C\n" +
+	"\boutcomes\x18\x02 \x03(\v2'.verigraph.v1.LengthClass.OutcomesEntryR\boutcomes\x1a;\n" +
+	"\rOutcomesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"N\n" +
-	"\x10SetPolicyRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x03R\aversion\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\tR\vincarnation\"\x13\n" +
-	"\x11SetPolicyResponse\"8\n" +
-	"\rCommitRequest\x12'\n" +
-	"\x0fcheckpoint_step\x18\x01 \x01(\x03R\x0echeckpointStep\"&\n" +
-	"\x0eCommitResponse\x12\x14\n" +
-	"\x05freed\x18\x01 \x01(\x05R\x05freed\"9\n" +
-	"\x0eRestoreRequest\x12'\n" +
-	"\x0fcheckpoint_step\x18\x01 \x01(\x03R\x0echeckpointStep\"5\n" +
-	"\x0fRestoreResponse\x12\"\n" +
-	"\facknowledged\x18\x01 \x01(\x03R\facknowledged\"\x15\n" +
-	"\x13ListSetAsideRequest\"y\n" +
-	"\rSetAsideGroup\x12\x1a\n" +
-	"\bdispatch\x18\x01 \x01(\tR\bdispatch\x12\x14\n" +
-	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1e\n" +
-	"\n" +
-	"deliveries\x18\x04 \x01(\x05R\n" +
-	"deliveries\"K\n" +
-	"\x14ListSetAsideResponse\x123\n" +
-	"\x06groups\x18\x01 \x03(\v2\x1b.verigraph.v1.SetAsideGroupR\x06groups\",\n" +
-	"\x0eRequeueRequest\x12\x1a\n" +
-	"\bdispatch\x18\x01 \x01(\tR\bdispatch\"\x11\n" +
-	"\x0fRequeueResponse2\xbf\x05\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"K\n" +
+	"\aWaiting\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason*j\n" +
+	"\tBatchKind\x12\x1a\n" +
+	"\x16BATCH_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10BATCH_KIND_TRAIN\x10\x01\x12\x17\n" +
+	"\x13BATCH_KIND_VALIDATE\x10\x02\x12\x12\n" +
+	"\x0eBATCH_KIND_ALL\x10\x03*a\n" +
+	"\vRestoreMode\x12\x1c\n" +
+	"\x18RESTORE_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17RESTORE_MODE_REGENERATE\x10\x01\x12\x17\n" +
+	"\x13RESTORE_MODE_REPLAY\x10\x02*z\n" +
+	"\vGroupStatus\x12\x1c\n" +
+	"\x18GROUP_STATUS_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15GROUP_STATUS_FINISHED\x10\x01\x12\x17\n" +
+	"\x13GROUP_STATUS_FAILED\x10\x02\x12\x19\n" +
+	"\x15GROUP_STATUS_REPLACED\x10\x032\x8e\x06\n" +
 	"\x0eRolloutService\x12X\n" +
 	"\rSubmitPrompts\x12\".verigraph.v1.SubmitPromptsRequest\x1a#.verigraph.v1.SubmitPromptsResponse\x12O\n" +
 	"\rStreamBatches\x12\".verigraph.v1.StreamBatchesRequest\x1a\x18.verigraph.v1.BatchChunk0\x01\x12:\n" +
-	"\x03Ack\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12L\n" +
-	"\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponse\x12L\n" +
-	"\tSetPolicy\x12\x1e.verigraph.v1.SetPolicyRequest\x1a\x1f.verigraph.v1.SetPolicyResponse\x12C\n" +
-	"\x06Commit\x12\x1b.verigraph.v1.CommitRequest\x1a\x1c.verigraph.v1.CommitResponse\x12F\n" +
-	"\aRestore\x12\x1c.verigraph.v1.RestoreRequest\x1a\x1d.verigraph.v1.RestoreResponse\x12U\n" +
+	"\x03Ack\x12\x18.verigraph.v1.AckRequest\x1a\x19.verigraph.v1.AckResponse\x12C\n" +
+	"\x06Commit\x12\x1b.verigraph.v1.CommitRequest\x1a\x1c.verigraph.v1.CommitResponse\x12L\n" +
+	"\tSetPolicy\x12\x1e.verigraph.v1.SetPolicyRequest\x1a\x1f.verigraph.v1.SetPolicyResponse\x12F\n" +
+	"\aRestore\x12\x1c.verigraph.v1.RestoreRequest\x1a\x1d.verigraph.v1.RestoreResponse\x12M\n" +
+	"\fRequestBatch\x12!.verigraph.v1.RequestBatchRequest\x1a\x18.verigraph.v1.GroupChunk0\x01\x12U\n" +
 	"\fListSetAside\x12!.verigraph.v1.ListSetAsideRequest\x1a\".verigraph.v1.ListSetAsideResponse\x12F\n" +
-	"\aRequeue\x12\x1c.verigraph.v1.RequeueRequest\x1a\x1d.verigraph.v1.RequeueResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3"
+	"\aRequeue\x12\x1c.verigraph.v1.RequeueRequest\x1a\x1d.verigraph.v1.RequeueResponse\x12L\n" +
+	"\tGetStatus\x12\x1e.verigraph.v1.GetStatusRequest\x1a\x1f.verigraph.v1.GetStatusResponseB?Z=github.com/verigraph/verigraph/proto/verigraph/v1;verigraphv1b\x06proto3"
 
 var (
 	file_verigraph_v1_rollout_service_proto_rawDescOnce sync.Once
@@ -1623,67 +2407,89 @@ func file_verigraph_v1_rollout_service_proto_rawDescGZIP() []byte {
 	return file_verigraph_v1_rollout_service_proto_rawDescData
 }
 
-var file_verigraph_v1_rollout_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_verigraph_v1_rollout_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_verigraph_v1_rollout_service_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_verigraph_v1_rollout_service_proto_goTypes = []any{
-	(*DataFile)(nil),              // 0: verigraph.v1.DataFile
-	(*NamedAnswer)(nil),           // 1: verigraph.v1.NamedAnswer
-	(*Prompt)(nil),                // 2: verigraph.v1.Prompt
-	(*SubmitPromptsRequest)(nil),  // 3: verigraph.v1.SubmitPromptsRequest
-	(*SubmitPromptsResponse)(nil), // 4: verigraph.v1.SubmitPromptsResponse
-	(*StreamBatchesRequest)(nil),  // 5: verigraph.v1.StreamBatchesRequest
-	(*BatchInfo)(nil),             // 6: verigraph.v1.BatchInfo
-	(*BatchChunk)(nil),            // 7: verigraph.v1.BatchChunk
-	(*AckRequest)(nil),            // 8: verigraph.v1.AckRequest
-	(*AckResponse)(nil),           // 9: verigraph.v1.AckResponse
-	(*GetStatusRequest)(nil),      // 10: verigraph.v1.GetStatusRequest
-	(*Ledger)(nil),                // 11: verigraph.v1.Ledger
-	(*GetStatusResponse)(nil),     // 12: verigraph.v1.GetStatusResponse
-	(*SetPolicyRequest)(nil),      // 13: verigraph.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),     // 14: verigraph.v1.SetPolicyResponse
-	(*CommitRequest)(nil),         // 15: verigraph.v1.CommitRequest
-	(*CommitResponse)(nil),        // 16: verigraph.v1.CommitResponse
+	(BatchKind)(0),                // 0: verigraph.v1.BatchKind
+	(RestoreMode)(0),              // 1: verigraph.v1.RestoreMode
+	(GroupStatus)(0),              // 2: verigraph.v1.GroupStatus
+	(*DataFile)(nil),              // 3: verigraph.v1.DataFile
+	(*NamedAnswer)(nil),           // 4: verigraph.v1.NamedAnswer
+	(*Prompt)(nil),                // 5: verigraph.v1.Prompt
+	(*SubmitPromptsRequest)(nil),  // 6: verigraph.v1.SubmitPromptsRequest
+	(*SubmitPromptsResponse)(nil), // 7: verigraph.v1.SubmitPromptsResponse
+	(*StreamBatchesRequest)(nil),  // 8: verigraph.v1.StreamBatchesRequest
+	(*BatchInfo)(nil),             // 9: verigraph.v1.BatchInfo
+	(*BatchChunk)(nil),            // 10: verigraph.v1.BatchChunk
+	(*AckRequest)(nil),            // 11: verigraph.v1.AckRequest
+	(*AckResponse)(nil),           // 12: verigraph.v1.AckResponse
+	(*CommitRequest)(nil),         // 13: verigraph.v1.CommitRequest
+	(*CommitResponse)(nil),        // 14: verigraph.v1.CommitResponse
+	(*SetPolicyRequest)(nil),      // 15: verigraph.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),     // 16: verigraph.v1.SetPolicyResponse
 	(*RestoreRequest)(nil),        // 17: verigraph.v1.RestoreRequest
 	(*RestoreResponse)(nil),       // 18: verigraph.v1.RestoreResponse
-	(*ListSetAsideRequest)(nil),   // 19: verigraph.v1.ListSetAsideRequest
-	(*SetAsideGroup)(nil),         // 20: verigraph.v1.SetAsideGroup
-	(*ListSetAsideResponse)(nil),  // 21: verigraph.v1.ListSetAsideResponse
-	(*RequeueRequest)(nil),        // 22: verigraph.v1.RequeueRequest
-	(*RequeueResponse)(nil),       // 23: verigraph.v1.RequeueResponse
-	nil,                           // 24: verigraph.v1.GetStatusResponse.ClosedByReasonEntry
-	nil,                           // 25: verigraph.v1.GetStatusResponse.FilteredByValueEntry
+	(*RequestedPrompt)(nil),       // 19: verigraph.v1.RequestedPrompt
+	(*RequestBatchRequest)(nil),   // 20: verigraph.v1.RequestBatchRequest
+	(*GroupChunk)(nil),            // 21: verigraph.v1.GroupChunk
+	(*ListSetAsideRequest)(nil),   // 22: verigraph.v1.ListSetAsideRequest
+	(*ListSetAsideResponse)(nil),  // 23: verigraph.v1.ListSetAsideResponse
+	(*SetAsideGroup)(nil),         // 24: verigraph.v1.SetAsideGroup
+	(*RequeueRequest)(nil),        // 25: verigraph.v1.RequeueRequest
+	(*RequeueResponse)(nil),       // 26: verigraph.v1.RequeueResponse
+	(*GetStatusRequest)(nil),      // 27: verigraph.v1.GetStatusRequest
+	(*Ledger)(nil),                // 28: verigraph.v1.Ledger
+	(*GetStatusResponse)(nil),     // 29: verigraph.v1.GetStatusResponse
+	(*LengthClass)(nil),           // 30: verigraph.v1.LengthClass
+	(*Waiting)(nil),               // 31: verigraph.v1.Waiting
+	nil,                           // 32: verigraph.v1.GetStatusResponse.ReasonsEntry
+	nil,                           // 33: verigraph.v1.GetStatusResponse.AgesEntry
+	nil,                           // 34: verigraph.v1.LengthClass.OutcomesEntry
 }
 var file_verigraph_v1_rollout_service_proto_depIdxs = []int32{
-	0,  // 0: verigraph.v1.Prompt.files:type_name -> verigraph.v1.DataFile
-	1,  // 1: verigraph.v1.Prompt.answers:type_name -> verigraph.v1.NamedAnswer
-	2,  // 2: verigraph.v1.SubmitPromptsRequest.prompts:type_name -> verigraph.v1.Prompt
-	6,  // 3: verigraph.v1.BatchChunk.info:type_name -> verigraph.v1.BatchInfo
-	11, // 4: verigraph.v1.GetStatusResponse.ledger:type_name -> verigraph.v1.Ledger
-	24, // 5: verigraph.v1.GetStatusResponse.closed_by_reason:type_name -> verigraph.v1.GetStatusResponse.ClosedByReasonEntry
-	25, // 6: verigraph.v1.GetStatusResponse.filtered_by_value:type_name -> verigraph.v1.GetStatusResponse.FilteredByValueEntry
-	20, // 7: verigraph.v1.ListSetAsideResponse.groups:type_name -> verigraph.v1.SetAsideGroup
-	3,  // 8: verigraph.v1.RolloutService.SubmitPrompts:input_type -> verigraph.v1.SubmitPromptsRequest
-	5,  // 9: verigraph.v1.RolloutService.StreamBatches:input_type -> verigraph.v1.StreamBatchesRequest
-	8,  // 10: verigraph.v1.RolloutService.Ack:input_type -> verigraph.v1.AckRequest
-	10, // 11: verigraph.v1.RolloutService.GetStatus:input_type -> verigraph.v1.GetStatusRequest
-	13, // 12: verigraph.v1.RolloutService.SetPolicy:input_type -> verigraph.v1.SetPolicyRequest
-	15, // 13: verigraph.v1.RolloutService.Commit:input_type -> verigraph.v1.CommitRequest
-	17, // 14: verigraph.v1.RolloutService.Restore:input_type -> verigraph.v1.RestoreRequest
-	19, // 15: verigraph.v1.RolloutService.ListSetAside:input_type -> verigraph.v1.ListSetAsideRequest
-	22, // 16: verigraph.v1.RolloutService.Requeue:input_type -> verigraph.v1.RequeueRequest
-	4,  // 17: verigraph.v1.RolloutService.SubmitPrompts:output_type -> verigraph.v1.SubmitPromptsResponse
-	7,  // 18: verigraph.v1.RolloutService.StreamBatches:output_type -> verigraph.v1.BatchChunk
-	9,  // 19: verigraph.v1.RolloutService.Ack:output_type -> verigraph.v1.AckResponse
-	12, // 20: verigraph.v1.RolloutService.GetStatus:output_type -> verigraph.v1.GetStatusResponse
-	14, // 21: verigraph.v1.RolloutService.SetPolicy:output_type -> verigraph.v1.SetPolicyResponse
-	16, // 22: verigraph.v1.RolloutService.Commit:output_type -> verigraph.v1.CommitResponse
-	18, // 23: verigraph.v1.RolloutService.Restore:output_type -> verigraph.v1.RestoreResponse
-	21, // 24: verigraph.v1.RolloutService.ListSetAside:output_type -> verigraph.v1.ListSetAsideResponse
-	23, // 25: verigraph.v1.RolloutService.Requeue:output_type -> verigraph.v1.RequeueResponse
-	17, // [17:26] is the sub-list for method output_type
-	8,  // [8:17] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	3,  // 0: verigraph.v1.Prompt.files:type_name -> verigraph.v1.DataFile
+	4,  // 1: verigraph.v1.Prompt.answers:type_name -> verigraph.v1.NamedAnswer
+	5,  // 2: verigraph.v1.SubmitPromptsRequest.prompts:type_name -> verigraph.v1.Prompt
+	0,  // 3: verigraph.v1.StreamBatchesRequest.kind:type_name -> verigraph.v1.BatchKind
+	9,  // 4: verigraph.v1.BatchChunk.info:type_name -> verigraph.v1.BatchInfo
+	1,  // 5: verigraph.v1.RestoreRequest.mode:type_name -> verigraph.v1.RestoreMode
+	5,  // 6: verigraph.v1.RequestedPrompt.prompt:type_name -> verigraph.v1.Prompt
+	19, // 7: verigraph.v1.RequestBatchRequest.prompts:type_name -> verigraph.v1.RequestedPrompt
+	15, // 8: verigraph.v1.RequestBatchRequest.policy:type_name -> verigraph.v1.SetPolicyRequest
+	2,  // 9: verigraph.v1.GroupChunk.status:type_name -> verigraph.v1.GroupStatus
+	24, // 10: verigraph.v1.ListSetAsideResponse.groups:type_name -> verigraph.v1.SetAsideGroup
+	28, // 11: verigraph.v1.GetStatusResponse.ledger:type_name -> verigraph.v1.Ledger
+	15, // 12: verigraph.v1.GetStatusResponse.policy:type_name -> verigraph.v1.SetPolicyRequest
+	32, // 13: verigraph.v1.GetStatusResponse.reasons:type_name -> verigraph.v1.GetStatusResponse.ReasonsEntry
+	30, // 14: verigraph.v1.GetStatusResponse.lengths:type_name -> verigraph.v1.LengthClass
+	33, // 15: verigraph.v1.GetStatusResponse.ages:type_name -> verigraph.v1.GetStatusResponse.AgesEntry
+	31, // 16: verigraph.v1.GetStatusResponse.waiting:type_name -> verigraph.v1.Waiting
+	34, // 17: verigraph.v1.LengthClass.outcomes:type_name -> verigraph.v1.LengthClass.OutcomesEntry
+	6,  // 18: verigraph.v1.RolloutService.SubmitPrompts:input_type -> verigraph.v1.SubmitPromptsRequest
+	8,  // 19: verigraph.v1.RolloutService.StreamBatches:input_type -> verigraph.v1.StreamBatchesRequest
+	11, // 20: verigraph.v1.RolloutService.Ack:input_type -> verigraph.v1.AckRequest
+	13, // 21: verigraph.v1.RolloutService.Commit:input_type -> verigraph.v1.CommitRequest
+	15, // 22: verigraph.v1.RolloutService.SetPolicy:input_type -> verigraph.v1.SetPolicyRequest
+	17, // 23: verigraph.v1.RolloutService.Restore:input_type -> verigraph.v1.RestoreRequest
+	20, // 24: verigraph.v1.RolloutService.RequestBatch:input_type -> verigraph.v1.RequestBatchRequest
+	22, // 25: verigraph.v1.RolloutService.ListSetAside:input_type -> verigraph.v1.ListSetAsideRequest
+	25, // 26: verigraph.v1.RolloutService.Requeue:input_type -> verigraph.v1.RequeueRequest
+	27, // 27: verigraph.v1.RolloutService.GetStatus:input_type -> verigraph.v1.GetStatusRequest
+	7,  // 28: verigraph.v1.RolloutService.SubmitPrompts:output_type -> verigraph.v1.SubmitPromptsResponse
+	10, // 29: verigraph.v1.RolloutService.StreamBatches:output_type -> verigraph.v1.BatchChunk
+	12, // 30: verigraph.v1.RolloutService.Ack:output_type -> verigraph.v1.AckResponse
+	14, // 31: verigraph.v1.RolloutService.Commit:output_type -> verigraph.v1.CommitResponse
+	16, // 32: verigraph.v1.RolloutService.SetPolicy:output_type -> verigraph.v1.SetPolicyResponse
+	18, // 33: verigraph.v1.RolloutService.Restore:output_type -> verigraph.v1.RestoreResponse
+	21, // 34: verigraph.v1.RolloutService.RequestBatch:output_type -> verigraph.v1.GroupChunk
+	23, // 35: verigraph.v1.RolloutService.ListSetAside:output_type -> verigraph.v1.ListSetAsideResponse
+	26, // 36: verigraph.v1.RolloutService.Requeue:output_type -> verigraph.v1.RequeueResponse
+	29, // 37: verigraph.v1.RolloutService.GetStatus:output_type -> verigraph.v1.GetStatusResponse
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_verigraph_v1_rollout_service_proto_init() }
@@ -1691,18 +2497,20 @@ func file_verigraph_v1_rollout_service_proto_init() {
 	if File_verigraph_v1_rollout_service_proto != nil {
 		return
 	}
+	file_verigraph_v1_rollout_service_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_verigraph_v1_rollout_service_proto_rawDesc), len(file_verigraph_v1_rollout_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   26,
+			NumEnums:      3,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_verigraph_v1_rollout_service_proto_goTypes,
 		DependencyIndexes: file_verigraph_v1_rollout_service_proto_depIdxs,
+		EnumInfos:         file_verigraph_v1_rollout_service_proto_enumTypes,
 		MessageInfos:      file_verigraph_v1_rollout_service_proto_msgTypes,
 	}.Build()
 	File_verigraph_v1_rollout_service_proto = out.File

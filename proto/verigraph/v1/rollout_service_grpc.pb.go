@@ -22,12 +22,13 @@ const (
 	RolloutService_SubmitPrompts_FullMethodName = "/verigraph.v1.RolloutService/SubmitPrompts"
 	RolloutService_StreamBatches_FullMethodName = "/verigraph.v1.RolloutService/StreamBatches"
 	RolloutService_Ack_FullMethodName           = "/verigraph.v1.RolloutService/Ack"
-	RolloutService_GetStatus_FullMethodName     = "/verigraph.v1.RolloutService/GetStatus"
-	RolloutService_SetPolicy_FullMethodName     = "/verigraph.v1.RolloutService/SetPolicy"
 	RolloutService_Commit_FullMethodName        = "/verigraph.v1.RolloutService/Commit"
+	RolloutService_SetPolicy_FullMethodName     = "/verigraph.v1.RolloutService/SetPolicy"
 	RolloutService_Restore_FullMethodName       = "/verigraph.v1.RolloutService/Restore"
+	RolloutService_RequestBatch_FullMethodName  = "/verigraph.v1.RolloutService/RequestBatch"
 	RolloutService_ListSetAside_FullMethodName  = "/verigraph.v1.RolloutService/ListSetAside"
 	RolloutService_Requeue_FullMethodName       = "/verigraph.v1.RolloutService/Requeue"
+	RolloutService_GetStatus_FullMethodName     = "/verigraph.v1.RolloutService/GetStatus"
 )
 
 // RolloutServiceClient is the client API for RolloutService service.
@@ -37,14 +38,16 @@ const (
 // RolloutService is the trainer's side: prompts in, batches out.
 //
 // A batch is one Parquet object of complete scored groups with one sequence number, from 1, without
-// gaps. Consumers are named cursors; the one named "trainer" drives the ledger. An unacknowledged
-// batch is served again, an acknowledged one never twice.
+// gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
+// named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
+// unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 //
 // Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
-// token, NOT_FOUND for a batch that will never exist, FAILED_PRECONDITION for a batch that the cursor
-// has acknowledged and for prompts after the final ones, RESOURCE_EXHAUSTED for a full backlog,
-// DATA_LOSS for a stored object that is gone or has changed, UNAVAILABLE while the server stops (resume), and
-// INTERNAL for the rest.
+// token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
+// cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
+// trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
+// UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+// reach its stores (repeat or resume), and INTERNAL for the rest.
 type RolloutServiceClient interface {
 	// SubmitPrompts queues prompts (idempotent by prompt id within a run).
 	SubmitPrompts(ctx context.Context, in *SubmitPromptsRequest, opts ...grpc.CallOption) (*SubmitPromptsResponse, error)
@@ -54,19 +57,24 @@ type RolloutServiceClient interface {
 	// Ack acknowledges every batch up to and including a sequence number. Repeating it, or an older one,
 	// changes nothing.
 	Ack(ctx context.Context, in *AckRequest, opts ...grpc.CallOption) (*AckResponse, error)
-	// GetStatus reports the ledger and progress.
-	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// SetPolicy states the trainer's policy version. Versions do not decrease within an incarnation; a
-	// trainer that restarts begins a new one. It opens capacity and makes old groups stale.
-	SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error)
-	// Commit says that the checkpoint of a step is safe: batches acknowledged with that step or an
-	// earlier one are freed.
+	// Commit says that the trainer's checkpoint of a step is durable: what only earlier steps need is freed.
 	Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error)
-	// Restore moves the trainer's cursor back to what the checkpoint of a step had read.
+	// SetPolicy says which policy version the trainer has now, where it is served, and whether to pause
+	// dispatching. It moves the clock that ages are measured with.
+	SetPolicy(ctx context.Context, in *SetPolicyRequest, opts ...grpc.CallOption) (*SetPolicyResponse, error)
+	// Restore goes back to the checkpoint of a step: the batches after it are served again, in order, and
+	// those that hold tokens of rolled-back policies are taken back and generated anew.
 	Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error)
-	// ListSetAside lists groups that used up their deliveries; Requeue hands one out again.
+	// RequestBatch dispatches the prompts of one training step at once, past capacity and staleness, and
+	// sends each group's rows as it ends. Asking for a uid again replaces the earlier attempt. Cursors,
+	// acknowledgements and restore do not apply; a broken stream is asked for again.
+	RequestBatch(ctx context.Context, in *RequestBatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GroupChunk], error)
+	// ListSetAside lists the groups that a person has to look at.
 	ListSetAside(ctx context.Context, in *ListSetAsideRequest, opts ...grpc.CallOption) (*ListSetAsideResponse, error)
+	// Requeue sends the prompt of one of them back into the line as a new dispatch.
 	Requeue(ctx context.Context, in *RequeueRequest, opts ...grpc.CallOption) (*RequeueResponse, error)
+	// GetStatus reports the ledger, progress and what each waiting thing waits for.
+	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 }
 
 type rolloutServiceClient struct {
@@ -116,10 +124,10 @@ func (c *rolloutServiceClient) Ack(ctx context.Context, in *AckRequest, opts ...
 	return out, nil
 }
 
-func (c *rolloutServiceClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error) {
+func (c *rolloutServiceClient) Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetStatusResponse)
-	err := c.cc.Invoke(ctx, RolloutService_GetStatus_FullMethodName, in, out, cOpts...)
+	out := new(CommitResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Commit_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -136,16 +144,6 @@ func (c *rolloutServiceClient) SetPolicy(ctx context.Context, in *SetPolicyReque
 	return out, nil
 }
 
-func (c *rolloutServiceClient) Commit(ctx context.Context, in *CommitRequest, opts ...grpc.CallOption) (*CommitResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(CommitResponse)
-	err := c.cc.Invoke(ctx, RolloutService_Commit_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *rolloutServiceClient) Restore(ctx context.Context, in *RestoreRequest, opts ...grpc.CallOption) (*RestoreResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RestoreResponse)
@@ -155,6 +153,25 @@ func (c *rolloutServiceClient) Restore(ctx context.Context, in *RestoreRequest, 
 	}
 	return out, nil
 }
+
+func (c *rolloutServiceClient) RequestBatch(ctx context.Context, in *RequestBatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GroupChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RolloutService_ServiceDesc.Streams[1], RolloutService_RequestBatch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RequestBatchRequest, GroupChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RolloutService_RequestBatchClient = grpc.ServerStreamingClient[GroupChunk]
 
 func (c *rolloutServiceClient) ListSetAside(ctx context.Context, in *ListSetAsideRequest, opts ...grpc.CallOption) (*ListSetAsideResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -176,6 +193,16 @@ func (c *rolloutServiceClient) Requeue(ctx context.Context, in *RequeueRequest, 
 	return out, nil
 }
 
+func (c *rolloutServiceClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetStatusResponse)
+	err := c.cc.Invoke(ctx, RolloutService_GetStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RolloutServiceServer is the server API for RolloutService service.
 // All implementations must embed UnimplementedRolloutServiceServer
 // for forward compatibility.
@@ -183,14 +210,16 @@ func (c *rolloutServiceClient) Requeue(ctx context.Context, in *RequeueRequest, 
 // RolloutService is the trainer's side: prompts in, batches out.
 //
 // A batch is one Parquet object of complete scored groups with one sequence number, from 1, without
-// gaps. Consumers are named cursors; the one named "trainer" drives the ledger. An unacknowledged
-// batch is served again, an acknowledged one never twice.
+// gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
+// named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
+// unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 //
 // Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
-// token, NOT_FOUND for a batch that will never exist, FAILED_PRECONDITION for a batch that the cursor
-// has acknowledged and for prompts after the final ones, RESOURCE_EXHAUSTED for a full backlog,
-// DATA_LOSS for a stored object that is gone or has changed, UNAVAILABLE while the server stops (resume), and
-// INTERNAL for the rest.
+// token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
+// cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
+// trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
+// UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+// reach its stores (repeat or resume), and INTERNAL for the rest.
 type RolloutServiceServer interface {
 	// SubmitPrompts queues prompts (idempotent by prompt id within a run).
 	SubmitPrompts(context.Context, *SubmitPromptsRequest) (*SubmitPromptsResponse, error)
@@ -200,19 +229,24 @@ type RolloutServiceServer interface {
 	// Ack acknowledges every batch up to and including a sequence number. Repeating it, or an older one,
 	// changes nothing.
 	Ack(context.Context, *AckRequest) (*AckResponse, error)
-	// GetStatus reports the ledger and progress.
-	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// SetPolicy states the trainer's policy version. Versions do not decrease within an incarnation; a
-	// trainer that restarts begins a new one. It opens capacity and makes old groups stale.
-	SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error)
-	// Commit says that the checkpoint of a step is safe: batches acknowledged with that step or an
-	// earlier one are freed.
+	// Commit says that the trainer's checkpoint of a step is durable: what only earlier steps need is freed.
 	Commit(context.Context, *CommitRequest) (*CommitResponse, error)
-	// Restore moves the trainer's cursor back to what the checkpoint of a step had read.
+	// SetPolicy says which policy version the trainer has now, where it is served, and whether to pause
+	// dispatching. It moves the clock that ages are measured with.
+	SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error)
+	// Restore goes back to the checkpoint of a step: the batches after it are served again, in order, and
+	// those that hold tokens of rolled-back policies are taken back and generated anew.
 	Restore(context.Context, *RestoreRequest) (*RestoreResponse, error)
-	// ListSetAside lists groups that used up their deliveries; Requeue hands one out again.
+	// RequestBatch dispatches the prompts of one training step at once, past capacity and staleness, and
+	// sends each group's rows as it ends. Asking for a uid again replaces the earlier attempt. Cursors,
+	// acknowledgements and restore do not apply; a broken stream is asked for again.
+	RequestBatch(*RequestBatchRequest, grpc.ServerStreamingServer[GroupChunk]) error
+	// ListSetAside lists the groups that a person has to look at.
 	ListSetAside(context.Context, *ListSetAsideRequest) (*ListSetAsideResponse, error)
+	// Requeue sends the prompt of one of them back into the line as a new dispatch.
 	Requeue(context.Context, *RequeueRequest) (*RequeueResponse, error)
+	// GetStatus reports the ledger, progress and what each waiting thing waits for.
+	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	mustEmbedUnimplementedRolloutServiceServer()
 }
 
@@ -232,23 +266,26 @@ func (UnimplementedRolloutServiceServer) StreamBatches(*StreamBatchesRequest, gr
 func (UnimplementedRolloutServiceServer) Ack(context.Context, *AckRequest) (*AckResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ack not implemented")
 }
-func (UnimplementedRolloutServiceServer) GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
+func (UnimplementedRolloutServiceServer) Commit(context.Context, *CommitRequest) (*CommitResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Commit not implemented")
 }
 func (UnimplementedRolloutServiceServer) SetPolicy(context.Context, *SetPolicyRequest) (*SetPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetPolicy not implemented")
 }
-func (UnimplementedRolloutServiceServer) Commit(context.Context, *CommitRequest) (*CommitResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Commit not implemented")
-}
 func (UnimplementedRolloutServiceServer) Restore(context.Context, *RestoreRequest) (*RestoreResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Restore not implemented")
+}
+func (UnimplementedRolloutServiceServer) RequestBatch(*RequestBatchRequest, grpc.ServerStreamingServer[GroupChunk]) error {
+	return status.Error(codes.Unimplemented, "method RequestBatch not implemented")
 }
 func (UnimplementedRolloutServiceServer) ListSetAside(context.Context, *ListSetAsideRequest) (*ListSetAsideResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSetAside not implemented")
 }
 func (UnimplementedRolloutServiceServer) Requeue(context.Context, *RequeueRequest) (*RequeueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Requeue not implemented")
+}
+func (UnimplementedRolloutServiceServer) GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
 }
 func (UnimplementedRolloutServiceServer) mustEmbedUnimplementedRolloutServiceServer() {}
 func (UnimplementedRolloutServiceServer) testEmbeddedByValue()                        {}
@@ -318,20 +355,20 @@ func _RolloutService_Ack_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RolloutService_GetStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetStatusRequest)
+func _RolloutService_Commit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CommitRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(RolloutServiceServer).GetStatus(ctx, in)
+		return srv.(RolloutServiceServer).Commit(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: RolloutService_GetStatus_FullMethodName,
+		FullMethod: RolloutService_Commit_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RolloutServiceServer).GetStatus(ctx, req.(*GetStatusRequest))
+		return srv.(RolloutServiceServer).Commit(ctx, req.(*CommitRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -354,24 +391,6 @@ func _RolloutService_SetPolicy_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RolloutService_Commit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(CommitRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(RolloutServiceServer).Commit(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: RolloutService_Commit_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(RolloutServiceServer).Commit(ctx, req.(*CommitRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _RolloutService_Restore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RestoreRequest)
 	if err := dec(in); err != nil {
@@ -389,6 +408,17 @@ func _RolloutService_Restore_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _RolloutService_RequestBatch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RequestBatchRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RolloutServiceServer).RequestBatch(m, &grpc.GenericServerStream[RequestBatchRequest, GroupChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RolloutService_RequestBatchServer = grpc.ServerStreamingServer[GroupChunk]
 
 func _RolloutService_ListSetAside_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListSetAsideRequest)
@@ -426,6 +456,24 @@ func _RolloutService_Requeue_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RolloutService_GetStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).GetStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_GetStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).GetStatus(ctx, req.(*GetStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RolloutService_ServiceDesc is the grpc.ServiceDesc for RolloutService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -442,16 +490,12 @@ var RolloutService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RolloutService_Ack_Handler,
 		},
 		{
-			MethodName: "GetStatus",
-			Handler:    _RolloutService_GetStatus_Handler,
+			MethodName: "Commit",
+			Handler:    _RolloutService_Commit_Handler,
 		},
 		{
 			MethodName: "SetPolicy",
 			Handler:    _RolloutService_SetPolicy_Handler,
-		},
-		{
-			MethodName: "Commit",
-			Handler:    _RolloutService_Commit_Handler,
 		},
 		{
 			MethodName: "Restore",
@@ -465,11 +509,20 @@ var RolloutService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Requeue",
 			Handler:    _RolloutService_Requeue_Handler,
 		},
+		{
+			MethodName: "GetStatus",
+			Handler:    _RolloutService_GetStatus_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "StreamBatches",
 			Handler:       _RolloutService_StreamBatches_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RequestBatch",
+			Handler:       _RolloutService_RequestBatch_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -19,11 +19,12 @@ from verigraph.errors import (
     Unavailable,
     VerigraphError,
 )
-from verigraph.feed import Feed, Ledger, Status
+from verigraph.feed import Asked, Feed, Group, Ledger, Restored, SetAside, Status
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Asked",
     "Batch",
     "Cancelled",
     "CheckError",
@@ -32,6 +33,7 @@ __all__ = [
     "FailedPrecondition",
     "Feed",
     "FeedError",
+    "Group",
     "IntegrityError",
     "InternalError",
     "InvalidArgument",
@@ -39,6 +41,8 @@ __all__ = [
     "LengthError",
     "NotFound",
     "ResourceExhausted",
+    "Restored",
+    "SetAside",
     "Status",
     "Unauthenticated",
     "Unavailable",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -56,6 +57,68 @@ class Status:
     batches_written: int
     batches_acknowledged: int
     complete: bool
+    batches_committed: int = 0
+    batches_dropped: int = 0
+    unaccounted: int = 0
+    delivered_per_second: float = 0.0
+    unscored_share: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+    ages: dict[int, int] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Where a restore left the trainer: the last batch of the checkpoint, and the batches taken back."""
+
+    sequence: int
+    dropped: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One group of a request. `prompt` is a verigraph.v1 Prompt message."""
+
+    uid: str
+    prompt: pb.Prompt
+    rollouts: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """How a requested group ended: with its rows, or with a reason why there are none.
+
+    uid: the trainer's name; dispatch: the rows' uid column; status: "finished", "failed" or "replaced"
+    """
+
+    uid: str
+    dispatch: str
+    status: str
+    reason: str
+    batch: Batch | None
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A group that a person has to look at."""
+
+    dispatch: str
+    stage: str
+    reason: str
+    deliveries: int
+
+
+_KINDS = {"train": pb.BATCH_KIND_TRAIN, "validate": pb.BATCH_KIND_VALIDATE, "all": pb.BATCH_KIND_ALL}
+_MODES = {
+    "": pb.RESTORE_MODE_UNSPECIFIED,
+    "regenerate": pb.RESTORE_MODE_REGENERATE,
+    "replay": pb.RESTORE_MODE_REPLAY,
+}
+_GROUPS = {
+    pb.GROUP_STATUS_FINISHED: "finished",
+    pb.GROUP_STATUS_FAILED: "failed",
+    pb.GROUP_STATUS_REPLACED: "replaced",
+}
 
 
 class Feed:
@@ -100,19 +163,29 @@ class Feed:
         self._channel.close()
 
     def batches(
-        self, from_sequence: int = 0, progress: Callable[[int, int, int], None] | None = None
+        self,
+        from_sequence: int = 0,
+        progress: Callable[[int, int, int], None] | None = None,
+        kind: str = "train",
+        from_step: int | None = None,
     ) -> Iterator[Batch]:
         """Yields the batches that the cursor has not acknowledged, in order, and waits for new ones.
 
         Ends when the run is complete. An interrupted transfer goes on from the byte that it reached. Every
-        batch is compared with the SHA-256 of its record (IntegrityError). Starts at `from_sequence` if given.
-        `progress` is called with (sequence, bytes received, bytes in all) as a batch arrives.
+        piece is compared with its CRC-32 and every batch with the SHA-256 of its record (IntegrityError).
+        Starts at `from_sequence` if given, or after what the checkpoint of `from_step` holds. `kind` is
+        train, validate or all: validation batches come only to those who ask for them, with a cursor of
+        their own. `progress` is called with (sequence, bytes received, bytes in all) as a batch arrives.
         """
         assembly = _Assembly(from_sequence)
         retry = _Retry(self._retry_seconds, self._sleep)
         while True:
             request = pb.StreamBatchesRequest(
-                cursor=self.cursor, from_sequence=assembly.sequence, offset=len(assembly.data)
+                cursor=self.cursor,
+                from_sequence=assembly.sequence,
+                offset=len(assembly.data),
+                from_step=None if assembly.sequence else from_step,
+                kind=_KINDS[kind],
             )
             call = self._stub.StreamBatches(request, metadata=self._metadata)
             try:
@@ -138,27 +211,102 @@ class Feed:
         request = pb.AckRequest(cursor=self.cursor, sequence=sequence, trainer_step=trainer_step)
         return self._unary(self._stub.Ack, request).acknowledged
 
-    def set_policy(self, version: int, incarnation: str = "") -> None:
-        """States the trainer's policy version: opens capacity, and makes groups that lag too far stale.
-
-        Versions do not decrease within an incarnation; a trainer that restarts begins a new one.
-        """
-        self._unary(self._stub.SetPolicy, pb.SetPolicyRequest(version=version, incarnation=incarnation))
-
     def commit(self, checkpoint_step: int) -> int:
-        """Says that the checkpoint of a step is safe; returns how many batches were freed by it."""
-        return self._unary(self._stub.Commit, pb.CommitRequest(checkpoint_step=checkpoint_step)).freed
+        """Says that the checkpoint of a step is durable; returns the last batch that it holds.
 
-    def restore(self, checkpoint_step: int) -> int:
-        """Moves the trainer's cursor back to what the checkpoint of a step had read; returns its position."""
-        return self._unary(self._stub.Restore, pb.RestoreRequest(checkpoint_step=checkpoint_step)).acknowledged
+        With the cursor "trainer" the batches up to it are freed: no restore can go back behind it.
+        """
+        request = pb.CommitRequest(cursor=self.cursor, checkpoint_step=checkpoint_step)
+        return self._unary(self._stub.Commit, request).sequence
+
+    def set_policy(
+        self, version: int, incarnation: int = 0, endpoints: Sequence[str] = (), paused: bool = False
+    ) -> None:
+        """Says which policy version the trainer has now. Call it after the update, acknowledge before."""
+        self._unary(self._stub.SetPolicy, _policy(version, incarnation, endpoints, paused))
+
+    def restore(
+        self,
+        checkpoint_step: int,
+        policy_version: int,
+        incarnation: int,
+        mode: str = "",
+        endpoints: Sequence[str] = (),
+    ) -> Restored:
+        """Goes back to a checkpoint. Call it before `batches` after every restart of the trainer.
+
+        mode: "regenerate" (batches with tokens of rolled-back policies are generated anew), "replay" (all
+        are served again) or "" for the run's own. incarnation: higher than in the trainer's earlier life.
+        """
+        request = pb.RestoreRequest(
+            checkpoint_step=checkpoint_step,
+            policy_version=policy_version,
+            incarnation=incarnation,
+            mode=_MODES[mode],
+            endpoints=endpoints,
+        )
+        answer = self._unary(self._stub.Restore, request)
+        return Restored(answer.sequence, tuple(answer.dropped))
+
+    def request(
+        self,
+        asked: Sequence[Asked],
+        version: int | None = None,
+        incarnation: int = 0,
+        endpoints: Sequence[str] = (),
+    ) -> Iterator[Group]:
+        """Dispatches the groups of one step at once and yields each as it ends.
+
+        Asking for a uid again replaces the earlier attempt, which is how a broken call is repeated: nothing
+        is retried here. `version` and what follows are as in set_policy; without it the policy stays.
+        """
+        message = pb.RequestBatchRequest(
+            prompts=[pb.RequestedPrompt(uid=a.uid, prompt=a.prompt, rollouts=a.rollouts) for a in asked],
+            policy=None if version is None else _policy(version, incarnation, endpoints, False),
+        )
+        call = self._stub.RequestBatch(message, metadata=self._metadata)
+        data, first = bytearray(), None
+        try:
+            for chunk in call:
+                if first is None:
+                    data, first = bytearray(), chunk
+                if chunk.uid != first.uid or chunk.offset != len(data) or not _intact(chunk):
+                    raise IntegrityError(f"group {first.uid}: damaged at byte {len(data)}")
+                data += chunk.data
+                if chunk.last:
+                    yield _group(first, data)
+                    first = None
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    def set_aside(self) -> list[SetAside]:
+        """The groups that a person has to look at."""
+        answer = self._unary(self._stub.ListSetAside, pb.ListSetAsideRequest())
+        return [SetAside(g.dispatch, g.stage, g.reason, g.deliveries) for g in answer.groups]
+
+    def requeue(self, dispatch: str) -> None:
+        """Sends the prompt of one of them back into the line. Not repeated by itself."""
+        try:
+            self._stub.Requeue(
+                pb.RequeueRequest(dispatch=dispatch), metadata=self._metadata, timeout=_CALL_TIMEOUT_S
+            )
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
 
     def status(self) -> Status:
-        """The run's ledger and progress."""
+        """The run's ledger, progress and what each waiting thing waits for."""
         answer = self._unary(self._stub.GetStatus, pb.GetStatusRequest())
         ledger = Ledger(**{f: getattr(answer.ledger, f) for f in Ledger.__dataclass_fields__})
-        plain = {f: getattr(answer, f) for f in Status.__dataclass_fields__ if f != "ledger"}
-        return Status(ledger=ledger, **plain)
+        special = {
+            "ledger": ledger,
+            "reasons": dict(answer.reasons),
+            "ages": dict(answer.ages),
+            "waiting": tuple(f"{w.count} {w.what} for: {w.reason}" for w in answer.waiting),
+        }
+        plain = {f: getattr(answer, f) for f in Status.__dataclass_fields__ if f not in special}
+        return Status(**special, **plain)
 
     def _unary(self, method: Callable[..., Answer], request: object) -> Answer:
         """Every unary call here is idempotent, so that it can be repeated."""
@@ -168,6 +316,25 @@ class Feed:
                 return method(request, metadata=self._metadata, timeout=_CALL_TIMEOUT_S)
             except grpc.RpcError as error:
                 retry.wait(error)
+
+
+def _policy(
+    version: int, incarnation: int, endpoints: Sequence[str], paused: bool
+) -> pb.SetPolicyRequest:
+    return pb.SetPolicyRequest(version=version, incarnation=incarnation, endpoints=endpoints, paused=paused)
+
+
+def _intact(chunk: pb.BatchChunk | pb.GroupChunk) -> bool:
+    return zlib.crc32(chunk.data) == chunk.crc32
+
+
+def _group(first: pb.GroupChunk, data: bytearray) -> Group:
+    batch = None
+    if first.status == pb.GROUP_STATUS_FINISHED:
+        if len(data) != first.size or hashlib.sha256(data).hexdigest() != first.sha256:
+            raise IntegrityError(f"group {first.uid}: the bytes differ from their record")
+        batch = Batch(0, data)
+    return Group(first.uid, first.dispatch, _GROUPS.get(first.status, "failed"), first.reason, batch)
 
 
 def _is_loopback(endpoint: str) -> bool:
@@ -185,7 +352,8 @@ class _Assembly:
 
     def add(self, chunk: pb.BatchChunk) -> bool:
         """Takes the next chunk; True when the batch is whole."""
-        if self.sequence == 0:  # the server chose where to start
+        if not self.data and chunk.sequence > self.sequence:
+            # The server chose where to start, or left out batches of another kind or that were taken back.
             self.sequence = chunk.sequence
         if chunk.HasField("info"):
             self.info = chunk.info
@@ -194,6 +362,8 @@ class _Assembly:
                 f"batch {self.sequence}: want byte {len(self.data)}, "
                 f"got byte {chunk.offset} of batch {chunk.sequence}"
             )
+        if not _intact(chunk):
+            raise IntegrityError(f"batch {self.sequence}: the piece at byte {chunk.offset} is damaged")
         self.data += chunk.data
         return chunk.last
 

@@ -29,14 +29,16 @@ class RolloutServiceStub(object):
     """RolloutService is the trainer's side: prompts in, batches out.
 
     A batch is one Parquet object of complete scored groups with one sequence number, from 1, without
-    gaps. Consumers are named cursors; the one named "trainer" drives the ledger. An unacknowledged
-    batch is served again, an acknowledged one never twice.
+    gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
+    named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
+    unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 
     Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
-    token, NOT_FOUND for a batch that will never exist, FAILED_PRECONDITION for a batch that the cursor
-    has acknowledged and for prompts after the final ones, RESOURCE_EXHAUSTED for a full backlog,
-    DATA_LOSS for a stored object that is gone or has changed, UNAVAILABLE while the server stops (resume), and
-    INTERNAL for the rest.
+    token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
+    cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
+    trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
+    UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+    reach its stores (repeat or resume), and INTERNAL for the rest.
     """
 
     def __init__(self, channel):
@@ -60,25 +62,25 @@ class RolloutServiceStub(object):
                 request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.AckRequest.SerializeToString,
                 response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.AckResponse.FromString,
                 _registered_method=True)
-        self.GetStatus = channel.unary_unary(
-                '/verigraph.v1.RolloutService/GetStatus',
-                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.SerializeToString,
-                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.FromString,
+        self.Commit = channel.unary_unary(
+                '/verigraph.v1.RolloutService/Commit',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.FromString,
                 _registered_method=True)
         self.SetPolicy = channel.unary_unary(
                 '/verigraph.v1.RolloutService/SetPolicy',
                 request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyRequest.SerializeToString,
                 response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyResponse.FromString,
                 _registered_method=True)
-        self.Commit = channel.unary_unary(
-                '/verigraph.v1.RolloutService/Commit',
-                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.SerializeToString,
-                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.FromString,
-                _registered_method=True)
         self.Restore = channel.unary_unary(
                 '/verigraph.v1.RolloutService/Restore',
                 request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreRequest.SerializeToString,
                 response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreResponse.FromString,
+                _registered_method=True)
+        self.RequestBatch = channel.unary_stream(
+                '/verigraph.v1.RolloutService/RequestBatch',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RequestBatchRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GroupChunk.FromString,
                 _registered_method=True)
         self.ListSetAside = channel.unary_unary(
                 '/verigraph.v1.RolloutService/ListSetAside',
@@ -90,20 +92,27 @@ class RolloutServiceStub(object):
                 request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueRequest.SerializeToString,
                 response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueResponse.FromString,
                 _registered_method=True)
+        self.GetStatus = channel.unary_unary(
+                '/verigraph.v1.RolloutService/GetStatus',
+                request_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.SerializeToString,
+                response_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.FromString,
+                _registered_method=True)
 
 
 class RolloutServiceServicer(object):
     """RolloutService is the trainer's side: prompts in, batches out.
 
     A batch is one Parquet object of complete scored groups with one sequence number, from 1, without
-    gaps. Consumers are named cursors; the one named "trainer" drives the ledger. An unacknowledged
-    batch is served again, an acknowledged one never twice.
+    gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
+    named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
+    unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 
     Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
-    token, NOT_FOUND for a batch that will never exist, FAILED_PRECONDITION for a batch that the cursor
-    has acknowledged and for prompts after the final ones, RESOURCE_EXHAUSTED for a full backlog,
-    DATA_LOSS for a stored object that is gone or has changed, UNAVAILABLE while the server stops (resume), and
-    INTERNAL for the rest.
+    token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
+    cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
+    trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
+    UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+    reach its stores (repeat or resume), and INTERNAL for the rest.
     """
 
     def SubmitPrompts(self, request, context):
@@ -129,45 +138,55 @@ class RolloutServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetStatus(self, request, context):
-        """GetStatus reports the ledger and progress.
+    def Commit(self, request, context):
+        """Commit says that the trainer's checkpoint of a step is durable: what only earlier steps need is freed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetPolicy(self, request, context):
-        """SetPolicy states the trainer's policy version. Versions do not decrease within an incarnation; a
-        trainer that restarts begins a new one. It opens capacity and makes old groups stale.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Commit(self, request, context):
-        """Commit says that the checkpoint of a step is safe: batches acknowledged with that step or an
-        earlier one are freed.
+        """SetPolicy says which policy version the trainer has now, where it is served, and whether to pause
+        dispatching. It moves the clock that ages are measured with.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Restore(self, request, context):
-        """Restore moves the trainer's cursor back to what the checkpoint of a step had read.
+        """Restore goes back to the checkpoint of a step: the batches after it are served again, in order, and
+        those that hold tokens of rolled-back policies are taken back and generated anew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestBatch(self, request, context):
+        """RequestBatch dispatches the prompts of one training step at once, past capacity and staleness, and
+        sends each group's rows as it ends. Asking for a uid again replaces the earlier attempt. Cursors,
+        acknowledgements and restore do not apply; a broken stream is asked for again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSetAside(self, request, context):
-        """ListSetAside lists groups that used up their deliveries; Requeue hands one out again.
+        """ListSetAside lists the groups that a person has to look at.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Requeue(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Requeue sends the prompt of one of them back into the line as a new dispatch.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStatus(self, request, context):
+        """GetStatus reports the ledger, progress and what each waiting thing waits for.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -190,25 +209,25 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.AckRequest.FromString,
                     response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.AckResponse.SerializeToString,
             ),
-            'GetStatus': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetStatus,
-                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.FromString,
-                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.SerializeToString,
+            'Commit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Commit,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.SerializeToString,
             ),
             'SetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPolicy,
                     request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyRequest.FromString,
                     response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.SetPolicyResponse.SerializeToString,
             ),
-            'Commit': grpc.unary_unary_rpc_method_handler(
-                    servicer.Commit,
-                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.FromString,
-                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.SerializeToString,
-            ),
             'Restore': grpc.unary_unary_rpc_method_handler(
                     servicer.Restore,
                     request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreRequest.FromString,
                     response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RestoreResponse.SerializeToString,
+            ),
+            'RequestBatch': grpc.unary_stream_rpc_method_handler(
+                    servicer.RequestBatch,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RequestBatchRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GroupChunk.SerializeToString,
             ),
             'ListSetAside': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSetAside,
@@ -219,6 +238,11 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.Requeue,
                     request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueRequest.FromString,
                     response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.RequeueResponse.SerializeToString,
+            ),
+            'GetStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStatus,
+                    request_deserializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.FromString,
+                    response_serializer=verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -232,14 +256,16 @@ class RolloutService(object):
     """RolloutService is the trainer's side: prompts in, batches out.
 
     A batch is one Parquet object of complete scored groups with one sequence number, from 1, without
-    gaps. Consumers are named cursors; the one named "trainer" drives the ledger. An unacknowledged
-    batch is served again, an acknowledged one never twice.
+    gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
+    named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
+    unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 
     Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
-    token, NOT_FOUND for a batch that will never exist, FAILED_PRECONDITION for a batch that the cursor
-    has acknowledged and for prompts after the final ones, RESOURCE_EXHAUSTED for a full backlog,
-    DATA_LOSS for a stored object that is gone or has changed, UNAVAILABLE while the server stops (resume), and
-    INTERNAL for the rest.
+    token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
+    cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
+    trainer, RESOURCE_EXHAUSTED for a full backlog, DATA_LOSS for a stored object that is gone or has changed,
+    UNAVAILABLE for a reader that took nothing for too long, while the server stops, does not lead or cannot
+    reach its stores (repeat or resume), and INTERNAL for the rest.
     """
 
     @staticmethod
@@ -324,7 +350,7 @@ class RolloutService(object):
             _registered_method=True)
 
     @staticmethod
-    def GetStatus(request,
+    def Commit(request,
             target,
             options=(),
             channel_credentials=None,
@@ -337,9 +363,9 @@ class RolloutService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/verigraph.v1.RolloutService/GetStatus',
-            verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.SerializeToString,
-            verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.FromString,
+            '/verigraph.v1.RolloutService/Commit',
+            verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -378,33 +404,6 @@ class RolloutService(object):
             _registered_method=True)
 
     @staticmethod
-    def Commit(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/verigraph.v1.RolloutService/Commit',
-            verigraph_dot_v1_dot_rollout__service__pb2.CommitRequest.SerializeToString,
-            verigraph_dot_v1_dot_rollout__service__pb2.CommitResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
     def Restore(request,
             target,
             options=(),
@@ -421,6 +420,33 @@ class RolloutService(object):
             '/verigraph.v1.RolloutService/Restore',
             verigraph_dot_v1_dot_rollout__service__pb2.RestoreRequest.SerializeToString,
             verigraph_dot_v1_dot_rollout__service__pb2.RestoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/RequestBatch',
+            verigraph_dot_v1_dot_rollout__service__pb2.RequestBatchRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.GroupChunk.FromString,
             options,
             channel_credentials,
             insecure,
@@ -475,6 +501,33 @@ class RolloutService(object):
             '/verigraph.v1.RolloutService/Requeue',
             verigraph_dot_v1_dot_rollout__service__pb2.RequeueRequest.SerializeToString,
             verigraph_dot_v1_dot_rollout__service__pb2.RequeueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/verigraph.v1.RolloutService/GetStatus',
+            verigraph_dot_v1_dot_rollout__service__pb2.GetStatusRequest.SerializeToString,
+            verigraph_dot_v1_dot_rollout__service__pb2.GetStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

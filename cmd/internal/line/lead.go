@@ -1,0 +1,252 @@
+package line
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/dataset"
+	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/dataset/parquet"
+	"github.com/verigraph/verigraph/jetstream"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// Lead leads a run while it holds the run's lease, and stands by otherwise.
+//
+// Invariant: a leader lives within one term of the lease. Whatever ends it (a lost lease, a log that
+// another leader appended to, a broker that is away), the next term rebuilds it from the logs.
+type Lead struct {
+	cfg   config.Config
+	bus   *jetstream.Bus
+	blobs leader.Objects
+	keep  func(trajectory.ScoredGroup) error
+	log   *zap.Logger
+	lease *jetstream.Lease
+	// alone: the broker is embedded, so that a lease left behind belongs to nobody.
+	alone bool
+	// Address is told to those who ask a server that does not lead.
+	address string
+
+	mu      sync.Mutex
+	leader  *leader.Leader // nil while standing by
+	last    *leader.Leader // the newest one, also when its term is over
+	changed chan struct{}  // closed and replaced with it
+
+	written sync.Map // sequence -> time.Time, for the summary
+}
+
+// maxFailedTerms is how many terms in a row may end within a moment before the process gives up.
+const maxFailedTerms = 20
+
+func newLead(cfg config.Config, bus *jetstream.Bus, blobs *blob.Store, keep func(trajectory.ScoredGroup) error, log *zap.Logger) *Lead {
+	return &Lead{
+		cfg: cfg, bus: bus, blobs: blobs, keep: keep, log: log, alone: cfg.NATS.URL == "",
+		lease: jetstream.NewLease(bus, cfg.Run, cfg.NATS.AckWait), changed: make(chan struct{}),
+	}
+}
+
+// begin starts the first term right away if nobody else leads, so that whoever built the server finds a
+// leader.
+func (l *Lead) begin(ctx context.Context) error {
+	ok, err := l.lease.TryAcquire(ctx, l.address, l.alone)
+	if err != nil || !ok {
+		return err
+	}
+	return l.rebuild(ctx)
+}
+
+// Run leads whenever it can until ctx ends.
+func (l *Lead) Run(ctx context.Context) error {
+	leads := l.current() != nil // by begin
+	for failed := 0; ; {
+		if !leads {
+			ok, err := l.lease.TryAcquire(ctx, l.address, false)
+			if err == nil && ok {
+				err = l.rebuild(ctx)
+			}
+			if leads = err == nil && ok; err != nil && ctx.Err() == nil {
+				l.log.Warn("cannot lead yet", zap.Error(err))
+				failed++
+			}
+		}
+		if leads {
+			start := time.Now()
+			err := l.term(ctx)
+			leads = false
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case errors.Is(err, leader.ErrExhausted):
+				return err
+			case time.Since(start) > time.Minute:
+				failed = 0
+			}
+			failed++
+			l.log.Warn("term ended", zap.Error(err))
+			if failed >= maxFailedTerms {
+				return fmt.Errorf("leader: %d terms failed, the last one: %w", failed, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(time.Second, l.cfg.NATS.AckWait/5)):
+		}
+	}
+}
+
+// term runs the leader that rebuild made until it fails or the lease is lost.
+func (l *Lead) term(ctx context.Context) error {
+	cur := l.current()
+	g, within := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.lease.Hold(within, l.address) })
+	g.Go(func() error { return cur.Run(within) })
+	err := g.Wait()
+	l.set(nil)
+	if !errors.Is(err, jetstream.ErrLeaseLost) {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		l.lease.Release(end)
+		cancel()
+	}
+	return err
+}
+
+// rebuild makes a leader from the logs.
+func (l *Lead) rebuild(ctx context.Context) error {
+	epoch, err := l.bus.NextEpoch(ctx, l.cfg.Run)
+	if err != nil {
+		return err
+	}
+	ledger, events, err := jetstream.OpenLog[leader.Event](ctx, l.bus, jetstream.Ledger, l.cfg.Run)
+	if err != nil {
+		return err
+	}
+	batches, records, err := jetstream.OpenLog[leader.BatchRecord](ctx, l.bus, jetstream.Batches, l.cfg.Run)
+	if err != nil {
+		return err
+	}
+	st := leaderStreams{bus: l.bus, run: l.cfg.Run}
+	if st.backlog, err = jetstream.NewReader[leader.BacklogItem](ctx, l.bus, jetstream.Backlog, l.cfg.Run); err != nil {
+		return err
+	}
+	if st.scored, err = jetstream.NewQueue[trajectory.ScoredGroup](ctx, l.bus, jetstream.Scored, l.cfg.Run); err != nil {
+		return err
+	}
+	cur, err := leader.New(l.cfg.Leader, leader.Deps{
+		Streams: st, Ledger: ledger, Batches: batches, Objects: l.blobs, Archive: l.keep, Epoch: epoch, Log: l.log,
+		Encode: func(w *bytes.Buffer, m dataset.Meta, rows []dataset.Row) error { return parquet.Write(w, m, rows) },
+		Wrote:  func(r leader.BatchRecord) { l.written.Store(r.Sequence, time.Now()) },
+		Forget: func(ctx context.Context, dispatch string) error { return l.bus.DeleteParts(ctx, l.cfg.Run, dispatch) },
+	}, events, records)
+	if err != nil {
+		return err
+	}
+	l.set(cur)
+	return nil
+}
+
+func (l *Lead) set(cur *leader.Leader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader = cur; cur != nil {
+		l.last = cur
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *Lead) current() *leader.Leader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leader
+}
+
+// leading returns the leader of this process, or ErrNotLeading with the address of the one that leads.
+func (l *Lead) leading(ctx context.Context) (*leader.Leader, <-chan struct{}, error) {
+	l.mu.Lock()
+	cur, changed := l.leader, l.changed
+	l.mu.Unlock()
+	if cur == nil {
+		return nil, changed, fmt.Errorf("%w; it is led at %q", feed.ErrNotLeading, l.lease.Holder(ctx))
+	}
+	return cur, changed, nil
+}
+
+// leaderStreams is the leader's side of the broker.
+type leaderStreams struct {
+	bus     *jetstream.Bus
+	run     string
+	backlog *jetstream.Reader[leader.BacklogItem]
+	scored  *jetstream.Queue[trajectory.ScoredGroup]
+}
+
+// NextPrompt implements leader.Streams: prompts stay in the backlog until they are admitted.
+func (s leaderStreams) NextPrompt(ctx context.Context) (leader.Held[leader.BacklogItem], error) {
+	e, err := s.backlog.Next(ctx)
+	if err != nil {
+		return leader.Held[leader.BacklogItem]{}, err
+	}
+	return leader.Held[leader.BacklogItem]{
+		Value: e.Value, Release: func() {},
+		Ack: func(ctx context.Context) error { return s.backlog.Delete(ctx, e.Sequence) },
+	}, nil
+}
+
+// NextScored implements leader.Streams.
+func (s leaderStreams) NextScored(ctx context.Context) (leader.Held[trajectory.ScoredGroup], error) {
+	m, err := s.scored.Receive(ctx)
+	if err != nil {
+		return leader.Held[trajectory.ScoredGroup]{}, err
+	}
+	release := func() { _ = m.Nak(0) } // a nak that is lost costs one ack wait
+	return leader.Held[trajectory.ScoredGroup]{Value: m.Value, Ack: m.Ack, Release: release}, nil
+}
+
+// Publish implements leader.Streams.
+func (s leaderStreams) Publish(ctx context.Context, d task.Dispatch) error {
+	return s.bus.PublishOnce(ctx, jetstream.Prompts, s.run, d.ID, d)
+}
+
+// SetAside implements leader.Streams.
+func (s leaderStreams) SetAside(ctx context.Context) (map[string]bool, error) {
+	return s.keys(ctx, jetstream.SetAside)
+}
+
+// ForgetSetAside implements leader.Streams.
+func (s leaderStreams) ForgetSetAside(ctx context.Context, dispatch string) error {
+	return s.bus.DeleteSetAside(ctx, s.run, dispatch)
+}
+
+// OpenLeases implements leader.Streams: a group is in flight while some queue holds it, also when it was
+// just set aside and not yet closed. The streams are asked in the order in which groups move, so that one on
+// its way is seen.
+func (s leaderStreams) OpenLeases(ctx context.Context) (map[string]bool, error) {
+	return s.keys(ctx, jetstream.Prompts, jetstream.Trajectories, jetstream.Scored, jetstream.SetAside)
+}
+
+func (s leaderStreams) keys(ctx context.Context, streams ...string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, stream := range streams {
+		keys, err := s.bus.Keys(ctx, stream, s.run)
+		if err != nil {
+			return nil, err
+		}
+		for k := range keys {
+			out[k] = true
+		}
+	}
+	return out, nil
+}
+
+var _ leader.Streams = leaderStreams{}

@@ -1,0 +1,114 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// readPoll is how often a reader that is at the end looks for new messages.
+const readPoll = 50 * time.Millisecond
+
+// Reader reads a stream's messages of one run in order without taking leases on them. It is for the
+// one process that may take from the stream by right (the leader from BACKLOG): what was used up is
+// deleted, and the next reader starts at the beginning.
+type Reader[T any] struct {
+	bus    *Bus
+	name   string
+	stream jetstream.Stream
+	filter string
+	next   uint64
+}
+
+// Entry is a message that stays in its stream until Delete.
+type Entry[T any] struct {
+	Value    T
+	Sequence uint64
+}
+
+// NewReader opens a stream at its beginning.
+func NewReader[T any](ctx context.Context, b *Bus, stream, run string) (*Reader[T], error) {
+	s, err := b.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, fmt.Errorf("nats: %s: %w", stream, err)
+	}
+	return &Reader[T]{bus: b, name: stream, stream: s, filter: subject(run, stream, ">"), next: 1}, nil
+}
+
+// Next waits for the next message. One that cannot be read is set aside and passed over.
+func (r *Reader[T]) Next(ctx context.Context) (Entry[T], error) {
+	for {
+		got, err := r.stream.GetMsg(ctx, r.next, jetstream.WithGetMsgSubject(r.filter))
+		switch {
+		case ctx.Err() != nil:
+			return Entry[T]{}, ctx.Err()
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			if err := wait(ctx, readPoll); err != nil {
+				return Entry[T]{}, err
+			}
+			continue
+		case err != nil:
+			return Entry[T]{}, fmt.Errorf("nats: read %s: %w", r.name, err)
+		}
+		r.next = got.Sequence + 1
+		e := Entry[T]{Sequence: got.Sequence}
+		err = r.bus.decode(ctx, got.Header, got.Data, &e.Value)
+		if err == nil {
+			return e, nil
+		}
+		tokens := strings.SplitN(got.Subject, ".", 4)
+		aside := AsideRecord{Dispatch: tokens[3], Stage: r.name, Reason: err.Error(), Deliveries: 1}
+		if err := r.bus.PutSetAside(ctx, tokens[1], tokens[3], aside); err != nil {
+			return e, err
+		}
+		if err := r.Delete(ctx, got.Sequence); err != nil {
+			return e, err
+		}
+	}
+}
+
+// Delete removes a message that was used up; one that is gone is no error.
+func (r *Reader[T]) Delete(ctx context.Context, sequence uint64) error {
+	err := r.stream.DeleteMsg(ctx, sequence)
+	if err == nil {
+		return nil
+	}
+	// The client gives the server's code as text only, so that the stream itself is asked.
+	if _, missing := r.stream.GetMsg(ctx, sequence); errors.Is(missing, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	return fmt.Errorf("nats: delete %d from %s: %w", sequence, r.name, err)
+}
+
+// PublishOnce stores one value under a key of a stream; it returns when the stream holds it durably. A
+// message with the same key that still waits there is recognised and not stored again.
+func (b *Bus) PublishOnce(ctx context.Context, stream, run, key string, v any) error {
+	return b.publishOnce(ctx, stream, run, key, v)
+}
+
+// SetAsideRecords lists why groups of a run were set aside.
+func (b *Bus) SetAsideRecords(ctx context.Context, run string) ([]AsideRecord, error) {
+	records, _, err := readLog[AsideRecord](ctx, b, SetAside, subject(run, SetAside, ">"))
+	return records, err
+}
+
+// DeleteSetAside removes one of them; one that is gone is no error.
+func (b *Bus) DeleteSetAside(ctx context.Context, run, dispatch string) error {
+	s, err := b.js.Stream(ctx, SetAside)
+	if err != nil {
+		return fmt.Errorf("nats: %s: %w", SetAside, err)
+	}
+	if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject(run, SetAside, dispatch))); err != nil {
+		return fmt.Errorf("nats: %s: %s: %w", SetAside, dispatch, err)
+	}
+	return nil
+}
+
+// DeleteParts frees the parts of messages of one key that travelled through the blob store.
+func (b *Bus) DeleteParts(ctx context.Context, run, key string) error {
+	return b.blobs.DeleteAll(ctx, partsOf(run, key))
+}
