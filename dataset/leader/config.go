@@ -114,8 +114,13 @@ func (c Config) Validate() error {
 		v    int
 		low  int
 	}{
-		{"group_size", c.GroupSize, 2}, {"batch_groups", c.BatchGroups, 1}, {"max_groups", c.MaxGroups, 1}, {"min_valid", c.MinValid, 0},
-		{"max_staleness", c.MaxStaleness, NoStaleness}, {"max_backlog", c.MaxBacklog, 1}, {"filter.max_rounds", c.Filter.MaxRounds, 1},
+		{"group_size", c.GroupSize, 2},
+		{"batch_groups", c.BatchGroups, 1},
+		{"max_groups", c.MaxGroups, 1},
+		{"min_valid", c.MinValid, 0},
+		{"max_staleness", c.MaxStaleness, NoStaleness},
+		{"max_backlog", c.MaxBacklog, 1},
+		{"filter.max_rounds", c.Filter.MaxRounds, 1},
 	} {
 		if e.v < e.low {
 			bad(e.name, "%d, want at least %d", e.v, e.low)

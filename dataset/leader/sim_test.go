@@ -79,7 +79,8 @@ func (w *world) fault(effect func()) error {
 	return nil
 }
 
-func (w *world) NextPrompt(context.Context) (Held[BacklogItem], error)            { panic("not used") }
+func (w *world) NextPrompt(context.Context) (Held[BacklogItem], error) { panic("not used") }
+
 func (w *world) NextScored(context.Context) (Held[trajectory.ScoredGroup], error) { panic("not used") }
 
 func (w *world) Publish(_ context.Context, d task.Dispatch) error {

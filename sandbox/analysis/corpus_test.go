@@ -226,7 +226,7 @@ func TestStatementsHaveTheEffectsThatPythonGivesThem(t *testing.T) {
 		t.Errorf("%.1f %% of the reported effects are spurious (%d of %d)", 100*share, spurious, due)
 	}
 	checkDocs(t, "corpus", table.String())
-	t.Log(fmt.Sprintf("%d cases, %d effects due, %d spurious", len(cases), due, spurious))
+	t.Logf("%d cases, %d effects due, %d spurious", len(cases), due, spurious)
 }
 
 // A sectionTable is the corpus by its sections, in their order.

@@ -84,7 +84,8 @@ func (s *RewardServer) status(ctx context.Context, cur *leader.Leader) (feed.Sta
 // stages adds where the groups in work are, and the batches on their way to the trainer.
 func (s *RewardServer) stages(ctx context.Context, st feed.Status) (feed.Status, error) {
 	for _, stage := range []struct{ stream, reason string }{
-		{jetstream.Prompts, "a rollout worker, or for it to finish"}, {jetstream.Trajectories, "a reward server, or for its verdicts"},
+		{jetstream.Prompts, "a rollout worker, or for it to finish"},
+		{jetstream.Trajectories, "a reward server, or for its verdicts"},
 		{jetstream.Scored, "the leader, or for their batch"},
 	} {
 		keys, err := s.bus.Keys(ctx, stage.stream, s.run)
