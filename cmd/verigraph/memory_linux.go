@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// memoryWatch samples the resident memory of this process and all its descendants. Pages that
-// sessions share are counted once per process, so the peak is an upper bound.
+// memoryWatch samples the memory of this process and all its descendants by proportional set size:
+// sessions are forked and share most of their pages. Where that can't be read, it is the resident
+// size, which counts shared pages once per process.
 type memoryWatch struct {
 	peak   atomic.Int64
 	cancel context.CancelFunc
@@ -23,7 +24,7 @@ func watchMemory(ctx context.Context) *memoryWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	m := &memoryWatch{cancel: cancel}
 	m.done.Go(func() {
-		tick := time.NewTicker(250 * time.Millisecond)
+		tick := time.NewTicker(time.Second) // a sample costs about half a millisecond per process
 		defer tick.Stop()
 		for {
 			m.peak.Store(max(m.peak.Load(), treeMemory(os.Getpid())))
@@ -44,7 +45,7 @@ func (m *memoryWatch) stop() {
 
 func (m *memoryWatch) peakMiB() float64 { return float64(m.peak.Load()) / (1 << 20) }
 
-// treeMemory sums the resident bytes of a process and its descendants.
+// treeMemory sums the bytes of a process and its descendants.
 func treeMemory(root int) int64 {
 	children := map[int][]int{}
 	resident := map[int]int64{}
@@ -71,11 +72,31 @@ func treeMemory(root int) int64 {
 	}
 	var sum func(int) int64
 	sum = func(pid int) int64 {
-		n := resident[pid]
+		n := proportional(pid)
+		if n == 0 {
+			n = resident[pid]
+		}
 		for _, c := range children[pid] {
 			n += sum(c)
 		}
 		return n
 	}
 	return sum(root)
+}
+
+// proportional is a process's proportional set size in bytes, 0 where it can't be read.
+func proportional(pid int) int64 {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(data) {
+		if rest, ok := bytes.CutPrefix(line, []byte("Pss:")); ok {
+			if f := bytes.Fields(rest); len(f) > 0 {
+				kib, _ := strconv.ParseInt(string(f[0]), 10, 64)
+				return kib << 10
+			}
+		}
+	}
+	return 0
 }
