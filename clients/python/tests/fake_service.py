@@ -26,12 +26,12 @@ class FakeService:
         self.failed: dict[str, str] = {}
         self.segments = 1
         self.error: Exception | None = None
-        self.policies: list[tuple[int, list[str], str]] = []
+        self.policies: list[tuple[int, list[str], int]] = []
         self.requests: list[tuple[int, list[RequestedPrompt]]] = []
         self.version = 0
 
     def set_policy(
-        self, version: int, endpoints: Sequence[str], *, incarnation: str = "", paused: bool = False
+        self, version: int, endpoints: Sequence[str], *, incarnation: int = 0, paused: bool = False
     ) -> None:
         self.version = version
         self.policies.append((version, list(endpoints), incarnation))
@@ -58,7 +58,7 @@ class FakeService:
         mask = [1] * n
         mask[0] = 0
         return row(
-            uid=p.uid,
+            uid=f"dispatch-{p.uid}-0",
             session_id=session,
             output_idx=segment,
             row_idx=session,

@@ -221,10 +221,10 @@ def test_overlong_shaping_of_the_trainer_is_seen_in_every_version(path):
 
 def test_the_policy_is_set_on_every_change_and_only_then():
     service = FakeService()
-    policy = Policy(service, incarnation="i")
-    for version, endpoints in [(0, ["a"]), (0, ["a"]), (1, ["a"]), (1, ["a", "b"]), (1, ["a", "b"])]:
+    policy = Policy(service, incarnation=3)
+    for version, endpoints in [(0, ["a"]), (0, ["a"]), (1, ["a"]), (1, ["a", "b"]), (1, ["a", "b"]), (0, ["a", "b"])]:
         policy.update(version, endpoints)
-    assert service.policies == [(0, ["a"], "i"), (1, ["a"], "i"), (1, ["a", "b"], "i")]
+    assert service.policies == [(0, ["a"], 3), (1, ["a"], 3), (1, ["a", "b"], 3)]
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,10 @@ def test_without_servers_the_message_says_what_to_set():
     assert servers.addresses(manager, settings(servers=())) == ["x:1"]
 
 
-def test_request_mode_says_that_the_wire_has_no_call_for_it_yet():
-    from verigraph.connect import RequestModeUnavailable, rollout_service
+def test_an_incarnation_is_configured_or_the_time_of_the_start():
+    from verigraph.verl.step import incarnation
 
-    with pytest.raises(RequestModeUnavailable, match="StreamBatches.*request mode needs RequestBatch"):
-        rollout_service("h:1")
+    assert incarnation({"remote_rollout": {"incarnation": 7}}) == 7
+    first = incarnation({})
+    assert first > 1_600_000_000_000
+    assert incarnation({}) >= first

@@ -2,27 +2,112 @@
 
 from __future__ import annotations
 
-from verigraph.errors import VerigraphError
-from verigraph.requests import RolloutService
-from verigraph.v1.rollout_service_pb2_grpc import RolloutServiceStub
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import grpc
+
+from verigraph.errors import IntegrityError, Unavailable, VerigraphError
+from verigraph.feed import Asked, Feed, Retry
+from verigraph.requests import GroupResult, RequestedPrompt, RolloutService
+from verigraph.v1 import rollout_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
 
 
-class RequestModeUnavailable(VerigraphError):
-    """The generated protocol has no RequestBatch call; stream mode (Feed) works."""
+class GreedyUnavailable(VerigraphError, ValueError):
+    """Greedy sampling was asked for; the service samples every rollout as its workers are configured."""
+
+
+class Connection:
+    """A RolloutService over gRPC. Calls may come from several threads.
+
+    endpoint, token, credentials: as for Feed
+    retry_seconds: how long an unreachable server is tried again before Unavailable is raised
+
+    A request whose stream breaks is made anew for the groups that have not come yet: each is generated
+    again from its prompt, and comes once.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        token: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        retry_seconds: float = 300.0,
+        _sleep: Callable[[float], None] = time.sleep,
+    ):
+        self._feed = Feed(
+            endpoint, token=token, credentials=credentials, retry_seconds=retry_seconds, _sleep=_sleep
+        )
+        self._retry_seconds, self._sleep = retry_seconds, _sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def set_policy(
+        self, version: int, endpoints: Sequence[str], *, incarnation: int = 0, paused: bool = False
+    ) -> None:
+        """Raises FailedPrecondition when a later incarnation of the trainer has spoken."""
+        self._feed.set_policy(version, incarnation, [host_port(e) for e in endpoints], paused)
+
+    def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
+        """Every group once, as they end. The step only names the request in the log."""
+        waiting = {p.uid: _asked(p) for p in prompts}
+        if len(waiting) != len(prompts):
+            raise ValueError(f"step {step}: a uid is requested twice")
+        retry = Retry(self._retry_seconds, self._sleep)
+        while waiting:
+            try:
+                for group in self._feed.request(list(waiting.values())):
+                    retry.reset()
+                    del waiting[group.uid]
+                    yield GroupResult(group.uid, group.batch, group.reason)
+            except Unavailable as error:
+                logger.warning("step %d: %d groups are asked for again: %s", step, len(waiting), error)
+                retry.wait(error)
+            else:
+                if waiting:
+                    raise IntegrityError(f"step {step}: the stream ended without {len(waiting)} of its groups")
+
+    def close(self) -> None:
+        """Ends all calls."""
+        self._feed.close()
 
 
 def rollout_service(endpoint: str, token: str | None = None) -> RolloutService:
-    """Connects to a service that speaks request mode.
+    """Connects to a service; nothing is called yet."""
+    return Connection(endpoint, token)
 
-    Raises RequestModeUnavailable before anything is generated. Until the call exists, hand a RolloutService
-    of your own to the adapters' `service` attribute, or train in stream mode.
-    """
-    raise RequestModeUnavailable(
-        f"{endpoint}: RolloutService of this version serves {_calls()}; request mode needs RequestBatch"
+
+def host_port(address: str) -> str:
+    """HOST:PORT of an address or URL."""
+    return urlsplit(address).netloc if "://" in address else address
+
+
+def _asked(p: RequestedPrompt) -> Asked:
+    if p.greedy:
+        raise GreedyUnavailable(
+            f"group {p.uid}: greedy sampling is not available per request; set "
+            "actor_rollout_ref.rollout.val_kwargs.do_sample=True"
+        )
+    prompt = pb.Prompt(
+        id=p.prompt_id,
+        question=p.question,
+        files=[pb.DataFile(name=f.name, sha256=f.sha256, size=f.size) for f in p.files],
+        data_source=p.data_source,
+        meta_json=p.meta_json.encode(),
+        answers=[pb.NamedAnswer(name=name, value=value) for name, value in p.answers],
+        answer_text=p.answer_text,
+        validate=p.validate,
     )
-
-
-def _calls() -> str:
-    """The calls that the generated client knows."""
-    methods = RolloutServiceStub.__init__.__code__.co_names
-    return ", ".join(sorted(m for m in methods if m[:1].isupper() and not m.endswith(("Request", "Response"))))
+    return Asked(p.uid, prompt, p.rollouts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 
 from verigraph.batch import Batch
-from verigraph.errors import IntegrityError, from_rpc
+from verigraph.errors import FeedError, IntegrityError, from_rpc
 from verigraph.v1 import rollout_service_pb2 as pb
 from verigraph.v1.rollout_service_pb2_grpc import RolloutServiceStub
 
@@ -178,7 +178,7 @@ class Feed:
         their own. `progress` is called with (sequence, bytes received, bytes in all) as a batch arrives.
         """
         assembly = _Assembly(from_sequence)
-        retry = _Retry(self._retry_seconds, self._sleep)
+        retry = Retry(self._retry_seconds, self._sleep)
         while True:
             request = pb.StreamBatchesRequest(
                 cursor=self.cursor,
@@ -310,7 +310,7 @@ class Feed:
 
     def _unary(self, method: Callable[..., Answer], request: object) -> Answer:
         """Every unary call here is idempotent, so that it can be repeated."""
-        retry = _Retry(self._retry_seconds, self._sleep)
+        retry = Retry(self._retry_seconds, self._sleep)
         while True:
             try:
                 return method(request, metadata=self._metadata, timeout=_CALL_TIMEOUT_S)
@@ -382,7 +382,7 @@ class _Assembly:
         return batch
 
 
-class _Retry:
+class Retry:
     """Waits out an unreachable server: 0.1 s growing to 5 s, with jitter, as long as `budget` seconds."""
 
     def __init__(self, budget: float, sleep: Callable[[float], None]):
@@ -393,10 +393,11 @@ class _Retry:
         """Progress was made."""
         self._delay, self._spent = 0.1, 0.0
 
-    def wait(self, error: grpc.RpcError) -> None:
+    def wait(self, error: grpc.RpcError | FeedError) -> None:
         """Sleeps before the next try, or raises the typed error."""
-        if error.code() is not grpc.StatusCode.UNAVAILABLE or self._spent >= self._budget:
-            raise from_rpc(error) from error
+        typed = error if isinstance(error, FeedError) else from_rpc(error)
+        if typed.code is not grpc.StatusCode.UNAVAILABLE or self._spent >= self._budget:
+            raise typed from (None if typed is error else error)
         self._sleep(self._delay * random.uniform(0.8, 1.2))
         self._spent += self._delay
         self._delay = min(self._delay * 2, 5.0)

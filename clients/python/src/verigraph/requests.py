@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -51,7 +52,7 @@ class RequestedPrompt:
 class GroupResult:
     """How one requested group ended.
 
-    batch: its rows, session by session; None when too few of its rollouts got a reward
+    batch: its rows, session by session, under the service's own name of the group (uid column); None when too few of its rollouts got a reward
     reason: why there is no batch, or why rollouts are missing
     """
 
@@ -63,11 +64,11 @@ class GroupResult:
 class RolloutService(Protocol):
     """What the adapters need of the service. Calls may come from several threads.
 
-    Policy versions never decrease within an incarnation; a restarted trainer starts a new one.
+    Policy versions never decrease within an incarnation; a restarted trainer starts a higher one.
     """
 
     def set_policy(
-        self, version: int, endpoints: Sequence[str], *, incarnation: str = "", paused: bool = False
+        self, version: int, endpoints: Sequence[str], *, incarnation: int = 0, paused: bool = False
     ) -> None:
         """Tells the workers which weights the endpoints (HOST:PORT or URLs) serve from now on."""
 
@@ -89,16 +90,22 @@ class RolloutsFailed(VerigraphError):
 
 @dataclass
 class Policy:
-    """Calls set_policy whenever version or endpoints change, and only then."""
+    """Calls set_policy whenever version or endpoints change, and only then. Threads may share it.
+
+    A version that is behind is not stated again: threads of two steps may overlap.
+    """
 
     service: RolloutService
-    incarnation: str = ""
+    incarnation: int = 0
     _current: tuple[int, tuple[str, ...]] | None = field(default=None, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def update(self, version: int, endpoints: Sequence[str]) -> Self:
         """States which weights are served now."""
-        wanted = (version, tuple(endpoints))
-        if wanted != self._current:
-            self.service.set_policy(version, list(endpoints), incarnation=self.incarnation)
-            self._current = wanted
+        with self._lock:
+            newest = version if self._current is None else max(version, self._current[0])
+            wanted = (newest, tuple(endpoints))
+            if wanted != self._current:
+                self.service.set_policy(newest, list(endpoints), incarnation=self.incarnation)
+                self._current = wanted
         return self

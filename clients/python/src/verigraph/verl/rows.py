@@ -66,7 +66,7 @@ def arrange(
     on all of its masked rows: nothing of it is trained. Raises RolloutsFailed when no group came, and
     SettingsError for rollouts of several segments.
     """
-    found = [table_of(r.batch) for r in results.values() if r.batch is not None]
+    found = [_named(table_of(r.batch), uid) for uid, r in results.items() if r.batch is not None]
     if not found:
         raise RolloutsFailed({uid: r.reason or "lost" for uid, r in results.items()})
     table = pa.concat_tables(found)
@@ -84,6 +84,12 @@ def arrange(
     if fillers:
         table = pa.concat_tables([table, pa.Table.from_pylist(fillers, _SCHEMA)])
     return table.take(order)
+
+
+def _named(table: pa.Table, uid: str) -> pa.Table:
+    """The rows under the trainer's name of their group; the service's own is the dispatch."""
+    at = table.schema.get_field_index("uid")
+    return table.set_column(at, _SCHEMA.field("uid"), pa.array([uid] * table.num_rows, COLUMNS["uid"]))
 
 
 def _refuse_segments(table: pa.Table) -> None:

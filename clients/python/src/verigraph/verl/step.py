@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from verigraph.metrics import log
 from verigraph.requests import GroupResult, Policy, RequestedPrompt, RolloutService
 from verigraph.verl import servers
-from verigraph.verl.settings import Settings
+from verigraph.verl.settings import Settings, get
 
 
 @dataclass
@@ -24,13 +24,13 @@ class Stepper:
 
     @classmethod
     def connect(cls, config: Any, service: RolloutService | None = None) -> Stepper:
-        """Reads the configuration and connects. A restarted trainer is a new incarnation."""
+        """Reads the configuration and connects. A restarted trainer is a higher incarnation."""
         settings = Settings.of(config)
         if service is None:
             from verigraph.connect import rollout_service
 
             service = rollout_service(settings.endpoint, settings.token)
-        return cls(settings, service, Policy(service, incarnation=_incarnation()))
+        return cls(settings, service, Policy(service, incarnation=incarnation(config)))
 
     def run(
         self, manager: Any, prompts: Sequence[RequestedPrompt], step: int, validate: bool
@@ -44,10 +44,21 @@ class Stepper:
             yield result
 
 
-def _incarnation() -> str:
-    """The same in every process of one training job, another after a restart."""
+def incarnation(config: Any) -> int:
+    """The same in every process of one training job, higher after a restart.
+
+    remote_rollout.incarnation, else the start of the Ray job, else now, in milliseconds since 1970.
+    """
+    if (given := get(config, "remote_rollout.incarnation")) is not None:
+        return int(given)
     try:
         import ray
+        from ray._private import state
     except ImportError:
-        return uuid.uuid4().hex
-    return ray.get_runtime_context().get_job_id() if ray.is_initialized() else uuid.uuid4().hex
+        return time.time_ns() // 1_000_000
+    if ray.is_initialized():
+        job = ray.get_runtime_context().get_job_id()
+        for known in state.jobs():
+            if known["JobID"] == job:
+                return int(known["StartTime"])
+    return time.time_ns() // 1_000_000
