@@ -37,6 +37,11 @@ type Pool struct {
 	members map[string]*member
 	waiting []*waiter
 	given   []string // the trainer's list; replaces the configured one
+
+	configured []string
+	trainer    *Stated   // nil while it said nothing
+	pausedAt   time.Time // zero while it does not pause
+	pausedFor  time.Duration
 }
 
 // member is one endpoint.
@@ -97,6 +102,7 @@ func New(cfg Config, p policy.Config, log *zap.Logger) (*Pool, error) {
 		}
 		urls = append(urls, clean)
 	}
+	pl.configured = urls
 	return pl, pl.set(urls)
 }
 
@@ -168,10 +174,14 @@ func (p *Pool) Client() *policy.Client {
 // Open is the ledger of calls of all endpoints that have not ended.
 func (p *Pool) Open() *policy.Ledger { return p.policy.Ledger }
 
-// Version is the newest weight version that any endpoint stated, 0 where none did.
+// Version is what the trainer stated last; without its word the newest that any endpoint stated, 0
+// where none did.
 func (p *Pool) Version() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.trainer != nil {
+		return p.trainer.Version
+	}
 	v := int64(0)
 	for _, m := range p.members {
 		v = max(v, m.version)
@@ -215,9 +225,9 @@ func (p *Pool) Complete(ctx context.Context, r policy.Request) (policy.Completio
 			return c, err
 		}
 		if firstFailure.IsZero() {
-			firstFailure = time.Now()
+			firstFailure = p.now()
 		}
-		delay, again := policy.RetryDelay(failed, try, time.Since(firstFailure), p.policy.RetryBudget, rand.Float64())
+		delay, again := policy.RetryDelay(failed, try, p.now().Sub(firstFailure), p.policy.RetryBudget, rand.Float64())
 		if !again {
 			return policy.Completion{}, failed
 		}
@@ -233,10 +243,17 @@ func (p *Pool) once(ctx context.Context, r policy.Request, failing time.Time) (p
 	if err != nil {
 		return policy.Completion{}, err
 	}
+	trainer := p.stance() // after the wait for a place
+	if trainer != nil {
+		r.CacheSalt = trainer.salt()
+	}
 	start, versioned := p.stated(ctx, m)
 	c, err := m.client.Complete(ctx, r)
 	if err == nil && versioned {
 		c.Versions = p.confirm(ctx, m, start, c.WeightVersion)
+	}
+	if err == nil && trainer != nil {
+		c.Versions = trainer.versions(*p.stance(), c.Versions)
 	}
 	p.release(name, m, r.Session, verdict(ctx, err))
 	return c, err
@@ -257,8 +274,8 @@ func verdict(ctx context.Context, err error) Verdict {
 	return Answered
 }
 
-// place waits for an endpoint with room. While everything is ejected it waits no longer than the
-// retry budget.
+// place waits for an endpoint with room, and while the trainer pauses. While everything is ejected it
+// waits no longer than the retry budget.
 func (p *Pool) place(ctx context.Context, session string, failing time.Time) (string, *member, error) {
 	p.mu.Lock()
 	if name, ok := p.acquire(session); ok {
@@ -269,7 +286,7 @@ func (p *Pool) place(ctx context.Context, session string, failing time.Time) (st
 	w := &waiter{session: session, placed: make(chan placement, 1)}
 	p.waiting = append(p.waiting, w)
 	p.mu.Unlock()
-	begin := time.Now()
+	begin := p.now()
 	if !failing.IsZero() {
 		begin = failing
 	}
@@ -295,6 +312,9 @@ func (p *Pool) place(ctx context.Context, session string, failing time.Time) (st
 // acquire cannot overtake those who wait: they are placed whenever there is room, under the same
 // lock, which is held.
 func (p *Pool) acquire(session string) (string, bool) {
+	if !p.pausedAt.IsZero() {
+		return "", false
+	}
 	name, ok := p.bal.Acquire(session, time.Now())
 	if ok {
 		p.members[name].inFlight++
@@ -307,10 +327,10 @@ func (p *Pool) hopeless(since *time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bal.Usable() > 0 {
-		*since = time.Now()
+		*since = p.clock()
 		return nil
 	}
-	if time.Since(*since) < p.policy.RetryBudget {
+	if p.clock().Sub(*since) < p.policy.RetryBudget {
 		return nil
 	}
 	return &policy.Error{Outcome: policy.Unreachable, Err: fmt.Errorf("none of %d endpoints was usable for %s",
@@ -335,12 +355,11 @@ func (p *Pool) leave(w *waiter) {
 func (p *Pool) wake() {
 	for len(p.waiting) > 0 {
 		w := p.waiting[0]
-		name, ok := p.bal.Acquire(w.session, time.Now())
+		name, ok := p.acquire(w.session)
 		if !ok {
 			return
 		}
 		m := p.members[name]
-		m.inFlight++
 		p.waiting = p.waiting[1:]
 		w.placed <- placement{name, m}
 	}

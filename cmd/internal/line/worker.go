@@ -27,6 +27,7 @@ import (
 type Worker struct {
 	worker    *rollout.Worker
 	endpoints *pool.Pool
+	follower  *follower
 	// callLimit is how long a policy call may be open before it is ended as lost.
 	callLimit time.Duration
 	log       *zap.Logger
@@ -63,8 +64,12 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	if err != nil {
 		return nil, err
 	}
+	w.follower = follow(bus, cfg, w.endpoints, log)
+	if err := w.follower.look(ctx); err != nil {
+		return nil, err
+	}
 	w.worker = &rollout.Worker{
-		Source: source, Files: cachedFiles{store: blobs, dir: dir},
+		Source: informed{source, w.follower}, Files: cachedFiles{store: blobs, dir: dir},
 		Runner: &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)},
 		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}
@@ -145,6 +150,7 @@ const lostCallCheck = 10 * time.Second
 func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.endpoints.Run(ctx) })
+	g.Go(func() error { return w.follower.Run(ctx) })
 	g.Go(func() error { return w.endLostCalls(ctx) })
 	g.Go(func() error { return w.worker.Run(ctx) })
 	return g.Wait()
