@@ -24,8 +24,8 @@ type Row struct {
 	Validate   bool   `parquet:"validate"`
 
 	// PromptIDs and ResponseIDs are the engine's exact ids, unpadded.
-	PromptIDs   []int32 `parquet:"prompt_ids,list" parquet-element:",delta"`
-	ResponseIDs []int32 `parquet:"response_ids,list" parquet-element:",delta"`
+	PromptIDs   []int32 `parquet:"prompt_ids,list"`
+	ResponseIDs []int32 `parquet:"response_ids,list"`
 	// ResponseMask is 1 on sampled ids and 0 on template and observation ids; the last is 1, unless
 	// LossValid is false: then all are 0.
 	ResponseMask []int8 `parquet:"response_mask,list"`

@@ -81,30 +81,3 @@ func groupEnds(rows []dataset.Row, groupTokens int) ([]int, error) {
 	}
 	return append(ends, len(rows)), nil
 }
-
-// Read reads a whole batch. It refuses a file of another schema.
-func Read(r io.ReaderAt, size int64) (dataset.Meta, []dataset.Row, error) {
-	file, err := pq.OpenFile(r, size)
-	if err != nil {
-		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: %w", err)
-	}
-	meta, err := dataset.ParseMeta(file.Lookup)
-	if err != nil {
-		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: %w", err)
-	}
-	if !pq.EqualNodes(file.Schema(), Schema()) {
-		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: the file's columns are not those of schema version %d", dataset.SchemaVersion)
-	}
-	reader := pq.NewGenericReader[dataset.Row](file)
-	defer reader.Close()
-	rows := make([]dataset.Row, reader.NumRows())
-	n := 0
-	for n < len(rows) {
-		k, err := reader.Read(rows[n:])
-		n += k
-		if err != nil && !(errors.Is(err, io.EOF) && n == len(rows)) {
-			return dataset.Meta{}, nil, fmt.Errorf("parquet: read: row %d of %d: %w", n, len(rows), err)
-		}
-	}
-	return meta, rows, nil
-}

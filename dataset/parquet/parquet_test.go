@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"testing"
 
@@ -157,8 +158,8 @@ func TestColumnsUseTheEncodingsThatSuitThem(t *testing.T) {
 			seen[name+" "+e.String()] = true
 		}
 	}
-	assert.True(t, seen["prompt_ids DELTA_BINARY_PACKED"], seen)
-	assert.True(t, seen["response_ids DELTA_BINARY_PACKED"])
+	assert.True(t, seen["prompt_ids PLAIN"], seen)
+	assert.True(t, seen["response_ids PLAIN"])
 	assert.True(t, seen["rollout_log_probs BYTE_STREAM_SPLIT"])
 }
 
@@ -174,6 +175,53 @@ func TestARowGroupHoldsWholeGroupsOnly(t *testing.T) {
 		counts = append(counts, rg.NumRows())
 	}
 	assert.Equal(t, []int64{4, 4, 2}, counts)
+}
+
+// TestAFileThatAnotherWriterMadeOfTheSameColumnsIsRead: dictionaries, a row over several pages, empty lists.
+func TestAFileThatAnotherWriterMadeOfTheSameColumnsIsRead(t *testing.T) {
+	t.Parallel()
+	rows := testRows(4)
+	rows[2].PromptIDs, rows[2].ResponseIDs, rows[2].ResponseMask, rows[2].RolloutLogProbs = []int32{}, []int32{}, []int8{}, []float32{}
+	rows[5].ResponseIDs = make([]int32, 3000)
+	for i := range rows[5].ResponseIDs {
+		rows[5].ResponseIDs[i] = int32(i % 7)
+	}
+	var b bytes.Buffer
+	options := []pq.WriterOption{pq.DefaultEncodingFor(pq.Int32, &pq.RLEDictionary), pq.PageBufferSize(64), pq.DataPageVersion(1)}
+	for _, kv := range testMeta().KeyValues() {
+		options = append(options, pq.KeyValueMetadata(kv.Key, kv.Value))
+	}
+	w := pq.NewGenericWriter[dataset.Row](&b, options...)
+	for _, r := range rows {
+		_, err := w.Write([]dataset.Row{r})
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	file, err := pq.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.NoError(t, err)
+	leaf, _ := file.Schema().Lookup("response_ids", "list", "element")
+	assert.Contains(t, fmt.Sprint(file.Metadata().RowGroups[0].Columns[leaf.ColumnIndex].MetaData.Encoding), "DICTIONARY")
+	_, back, err := Read(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff(rows, back))
+}
+
+// TestALongBatchOfManyRowGroupsReadsBackBitForBit: lists of a real length, over many pages.
+func TestALongBatchOfManyRowGroupsReadsBackBitForBit(t *testing.T) {
+	t.Parallel()
+	rows := testRows(6)
+	for i := range rows {
+		n := 40_000 + i
+		rows[i].ResponseIDs, rows[i].ResponseMask, rows[i].RolloutLogProbs = make([]int32, n), make([]int8, n), make([]float32, n)
+		for k := range n {
+			rows[i].ResponseIDs[k], rows[i].ResponseMask[k], rows[i].RolloutLogProbs[k] = int32(k*i), int8(k%2), -float32(k)
+		}
+	}
+	var b bytes.Buffer
+	require.NoError(t, write(&b, testMeta(), rows, 100_000))
+	_, back, err := Read(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.NoError(t, err)
+	assert.True(t, cmp.Equal(rows, back))
 }
 
 func TestBrokenBatchesAreRefused(t *testing.T) {
