@@ -130,7 +130,12 @@ func (l *Lease) mine(ctx context.Context) bool {
 // Release lets the next candidate take over at once.
 func (l *Lease) Release(ctx context.Context) {
 	value, err := json.Marshal(leaseState{Owner: l.owner, Free: true})
-	if err == nil {
+	if err != nil {
+		return
+	}
+	_, err = l.bus.state.Update(ctx, l.key, value, l.revision)
+	// The last renewal may have been cut off after the server took it.
+	if isWrongSequence(err) && l.mine(ctx) {
 		_, _ = l.bus.state.Update(ctx, l.key, value, l.revision) // else it runs out
 	}
 }

@@ -53,6 +53,26 @@ func TestAHeldLeaseStaysAndAReleasedOneIsFreeAtOnce(t *testing.T) {
 	require.True(t, ok)
 }
 
+func TestAHolderWhoseLastRenewalLostItsAnswerStillReleases(t *testing.T) {
+	t.Parallel()
+	f := open(t, jetstream.Defaults())
+	holder := jetstream.NewLease(f.bus, "r1", time.Minute)
+	ok, err := holder.TryAcquire(t.Context(), "a:1", false)
+	require.NoError(t, err)
+	require.True(t, ok)
+	// The server took a renewal that the holder never heard of: the stored revision is newer.
+	var stored map[string]any
+	_, err = f.bus.GetState(t.Context(), "leader.r1", &stored)
+	require.NoError(t, err)
+	require.NotEmpty(t, stored)
+	require.NoError(t, f.bus.PutState(t.Context(), "leader.r1", stored))
+	holder.Release(t.Context())
+	next := jetstream.NewLease(f.bus, "r1", time.Minute)
+	ok, err = next.TryAcquire(t.Context(), "b:1", false)
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
 func TestStateThatTwoProcessesChangeAtOnceLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t, jetstream.Defaults())
