@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // plant is a whole line on one machine whose parts are killed: the connection goes first, so that
 // nothing can be handed back, then the part.
 type plant struct {
-	t     *testing.T
+	t     testing.TB
 	cfg   config.Config
 	dir   string
 	store *blob.Store
@@ -403,7 +403,7 @@ func number(t *testing.T, name string, fallback int) int {
 	return n
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
