@@ -160,6 +160,19 @@ func TestLargeValueTravelsThroughTheBlobStore(t *testing.T) {
 	m := receive(t, q)
 	require.Equal(t, want, m.Value)
 	require.NoError(t, m.Ack(t.Context()))
+
+	require.NoError(t, q.Publish(t.Context(), "r1", "d-1", want))
+	require.NoError(t, f.bus.DeleteParts(t.Context(), "r1", "d-0"))
+	files, err := filepath.Glob(filepath.Join(f.dir, "parts", "r1", "*", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		require.Equal(t, "d-1", filepath.Base(filepath.Dir(file)), "those of d-0 are freed")
+	}
+	m = receive(t, q)
+	require.Equal(t, want, m.Value)
+	require.NoError(t, m.Ack(t.Context()))
+	require.NoError(t, f.bus.DeleteParts(t.Context(), "r1", "d-0"), "freed already")
 }
 
 func TestUnreadableValueIsSetAsideAndDoesNotBlockTheNext(t *testing.T) {

@@ -154,10 +154,15 @@ func config() leader.Config {
 
 func (m *memory) leader(t *testing.T, cfg leader.Config) *leader.Leader {
 	t.Helper()
+	return m.leaderWith(t, cfg, func(*leader.Deps) {})
+}
+
+func (m *memory) leaderWith(t *testing.T, cfg leader.Config, edit func(*leader.Deps)) *leader.Leader {
+	t.Helper()
 	m.mu.Lock()
 	events, batches := slices.Clone(m.events), slices.Clone(m.batches)
 	m.mu.Unlock()
-	l, err := leader.New(cfg, leader.Deps{
+	deps := leader.Deps{
 		Streams: m, Ledger: logOf[leader.Event]{m, &m.events}, Batches: logOf[leader.BatchRecord]{m, &m.batches}, Objects: m,
 		Encode: func(w *bytes.Buffer, meta dataset.Meta, rows []dataset.Row) error {
 			return parquet.Write(w, meta, rows)
@@ -169,7 +174,9 @@ func (m *memory) leader(t *testing.T, cfg leader.Config) *leader.Leader {
 			return nil
 		},
 		Epoch: 1, Log: zap.NewNop(),
-	}, events, batches)
+	}
+	edit(&deps)
+	l, err := leader.New(cfg, deps, events, batches)
 	require.NoError(t, err)
 	return l
 }

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -257,6 +258,35 @@ func TestCommitFreesBatchesOfTheCheckpoint(t *testing.T) {
 	require.ErrorIs(t, err, leader.ErrRefused, "a batch that does not exist")
 	_, err = l.Restore(t.Context(), 5, 0, leader.Policy{}, leader.Regenerate)
 	require.ErrorIs(t, err, leader.ErrRefused, "behind the commit")
+}
+
+// TestCommitFreesTheMessagePartsOfItsGroupsAndOfNoOther: parts that cannot be freed do not hold the commit up.
+func TestCommitFreesTheMessagePartsOfItsGroupsAndOfNoOther(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) { m.scored <- valued(d, 0, 0, 1) }
+	submit(m, 6, false)
+	var forgotten []string
+	l := m.leaderWith(t, config(), func(d *leader.Deps) {
+		d.Forget = func(_ context.Context, dispatch string) error {
+			forgotten = append(forgotten, dispatch)
+			return errors.New("the store is away")
+		}
+	})
+	leading(t, l)
+	until(t, l, func() bool { return len(l.Batches()) == 3 })
+	require.Empty(t, forgotten, "before a commit")
+	n, err := l.Commit(t.Context(), 15, 2)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	var want []string
+	for _, b := range m.batches[:2] {
+		for _, g := range b.Groups {
+			want = append(want, g.Dispatch)
+		}
+	}
+	require.Len(t, want, 4)
+	require.Equal(t, want, forgotten)
 }
 
 func TestRestoreTakesBackBatchesOfRolledBackPoliciesAndGeneratesThemAnew(t *testing.T) {
