@@ -29,7 +29,7 @@ class NotFound(FeedError):
 
 
 class FailedPrecondition(FeedError):
-    """The cursor has acknowledged the batch already, or the run takes no more prompts."""
+    """The batch is acknowledged, the run takes no more prompts, or a later incarnation of the trainer spoke."""
 
 
 class ResourceExhausted(FeedError):

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/policy/scripted"
+)
+
+// requestScript answers the run's prompt 0, and that prompt as groups of a request.
+func requestScript(t *testing.T, groups ...string) *scripted.Script {
+	t.Helper()
+	data, err := os.ReadFile(root + "examples/dabench/solutions.jsonl")
+	require.NoError(t, err)
+	var own scriptLine
+	for line := range strings.Lines(string(data)) {
+		var l scriptLine
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		if l.PromptID == "0" {
+			own = l
+		}
+	}
+	require.NotEmpty(t, own.Turns)
+	lines := []any{own}
+	for _, g := range groups {
+		lines = append(lines, scriptLine{"request/" + g, own.Turns})
+	}
+	script, err := scripted.LoadScript(writeScript(t, lines...))
+	require.NoError(t, err)
+	return script
+}
+
+func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed(t *testing.T) {
+	t.Parallel()
+	var urls []string // the worker's own server, which cannot answer requests, and the trainer's
+	for _, groups := range [][]string{nil, {"g1", "g2"}} {
+		server, err := scripted.New(requestScript(t, groups...), scripted.Defaults())
+		require.NoError(t, err)
+		url, stop, err := server.Start(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(stop)
+		urls = append(urls, url)
+	}
+	trainers := strings.TrimPrefix(urls[1], "http://")
+	dir, out := t.TempDir(), t.TempDir()
+	tok := filepath.Join(dir, "tokenizer.json")
+	require.NoError(t, os.WriteFile(tok, scripted.TokenizerJSON(), 0o600))
+	conf := filepath.Join(dir, "c.yaml")
+	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "policy: {model: scripted, tokenizer: %s, endpoints: {allow: [%q]}}\nleader: {allow_endpoints: [%q]}\n",
+		tok, trainers, trainers), 0o600))
+	table, err := os.ReadFile(tables + "/test_ave.csv")
+	require.NoError(t, err)
+	sum := sha256.Sum256(table)
+	file, err := json.Marshal(map[string]any{"name": "test_ave.csv", "sha256": hex.EncodeToString(sum[:]), "size": len(table)})
+	require.NoError(t, err)
+	asked, err := json.Marshal(map[string]any{
+		"id": "0", "question": "Calculate the mean fare paid by the passengers as @mean_fare[VALUE].",
+		"answers": [][]string{{"mean_fare", "34.65"}},
+	})
+	require.NoError(t, err)
+	script, err := filepath.Abs("testdata/request.py")
+	require.NoError(t, err)
+	python, err := filepath.Abs(root + ".venv/client/bin/python")
+	require.NoError(t, err)
+	command := fmt.Sprintf("%s %s %s '%s' '%s'", python, script, trainers, file, asked)
+	args := dabenchArgs(out, "", "--limit", "1", "--group-size", "2", "--config", conf, "--trainer", command)
+	for i, a := range args {
+		if a == "script:" {
+			args[i] = urls[0]
+		}
+	}
+	code, stdout, stderr := verigraph(t, args...)
+	log, err := os.ReadFile(filepath.Join(out, "trainer.log"))
+	require.NoError(t, err, stderr)
+	require.Zero(t, code, stderr+stdout+string(log))
+
+	type row struct {
+		UID      string  `json:"uid"`
+		Session  int     `json:"session_id"`
+		Status   string  `json:"reward_status"`
+		Accuracy float64 `json:"acc"`
+		Min      int64   `json:"policy_version_min"`
+		Max      int64   `json:"policy_version_max"`
+	}
+	var got [][]row
+	require.NoError(t, json.Unmarshal(log, &got), string(log))
+	for i, version := range []int64{7, 8} {
+		require.Equal(t, []row{
+			{"g2", 0, "ok", 1, version, version},
+			{"g1", 0, "ok", 1, version, version},
+			{"g2", 1, "ok", 1, version, version},
+			{"g1", 1, "ok", 1, version, version},
+			{"g2", 2, "ok", 1, version, version},
+		}, got[i])
+	}
+	require.True(t, readSummary(t, out).Ledger.Balanced())
+}
