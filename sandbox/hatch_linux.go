@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,10 @@ func (s *Sandbox) hatch(ctx context.Context) error {
 	case !hasCapability(unix.CAP_SYS_ADMIN):
 		// Data is attached as mounts that we make.
 		return errors.New("zygote: this process may not make mounts (CAP_SYS_ADMIN)")
+	}
+	if p, hidden := s.python.hiddenByTmp(); hidden {
+		// A forked session gets its own /tmp after the interpreter has been mounted.
+		return fmt.Errorf("zygote: the Python environment lies below %s, which every session has for itself: %s", tmpDir, p)
 	}
 	n, err := joinNest(ctx, s)
 	if err != nil {

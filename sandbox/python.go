@@ -49,6 +49,16 @@ type interpreter struct {
 	Runner []byte `json:"runner"`
 }
 
+// hiddenByTmp names a part of the environment that lies below /tmp.
+func (i interpreter) hiddenByTmp() (string, bool) {
+	for _, p := range append([]string{i.Executable, i.Real}, i.Prefixes...) {
+		if strings.HasPrefix(p, tmpDir+"/") {
+			return p, true
+		}
+	}
+	return "", false
+}
+
 func (i interpreter) version() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(i.Version), " ", "."), "[]")
 }

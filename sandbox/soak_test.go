@@ -39,10 +39,10 @@ func TestSessionsInARowLeaveNothing(t *testing.T) {
 	}
 	fds, kids, mounts, free := descriptors(t), len(children(t)), lines(t, "/proc/self/mounts"), len(s.nest.ids.free)
 	dirty := privateDirty(t, s)
-	first := s.nest.current
+	first := currentZygote(s)
 	for i := range n {
 		one(i)
-		if z := s.nest.current; z == first {
+		if currentZygote(s) == first {
 			// The serve loop writes nothing: every page that it wrote would be copied by each session.
 			require.InDelta(t, dirty, privateDirty(t, s), 256, "KiB of the zygote after %d sessions", i)
 		}
@@ -55,6 +55,13 @@ func TestSessionsInARowLeaveNothing(t *testing.T) {
 	require.Equal(t, 0, s.Stats().Live)
 	require.Equal(t, int64(0), s.nest.stats.Died)
 	require.Positive(t, s.nest.stats.Recycled)
+}
+
+// currentZygote is the zygote that forks now; a renewal may replace it at any moment.
+func currentZygote(s *Sandbox) *zygote {
+	<-s.nest.turn
+	defer s.nest.give()
+	return s.nest.current
 }
 
 // privateDirty is what the zygote alone has written, in KiB.
