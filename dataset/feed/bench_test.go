@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"os"
 	"os/exec"
@@ -35,8 +36,14 @@ func gigabyte(b *testing.B) (*memory, feed.Batch) {
 	return m, r
 }
 
-// BenchmarkDeliveryOf1GiB is a whole batch over loopback without TLS, to a Go client.
-func BenchmarkDeliveryOf1GiB(b *testing.B) {
+// BenchmarkDeliveryOf1GiB is a whole batch over loopback without TLS, to a Go client in the same process.
+func BenchmarkDeliveryOf1GiB(b *testing.B) { deliver(b, false) }
+
+// BenchmarkDeliveryOf1GiBWithChecksums: the client also checks every chunk and the whole.
+func BenchmarkDeliveryOf1GiBWithChecksums(b *testing.B) { deliver(b, true) }
+
+func deliver(b *testing.B, check bool) {
+	b.Helper()
 	m, r := gigabyte(b)
 	server := serveB(b, m.source())
 	client := pb.NewRolloutServiceClient(server)
@@ -44,15 +51,20 @@ func BenchmarkDeliveryOf1GiB(b *testing.B) {
 	for b.Loop() {
 		stream, err := client.StreamBatches(b.Context(), &pb.StreamBatchesRequest{})
 		require.NoError(b, err)
-		n := int64(0)
+		n, whole := int64(0), sha256.New()
 		for {
 			c, err := stream.Recv()
 			require.NoError(b, err)
+			if check {
+				require.Equal(b, c.GetCrc32(), crc32.ChecksumIEEE(c.GetData()))
+				whole.Write(c.GetData())
+			}
 			if n += int64(len(c.GetData())); c.GetLast() {
 				break
 			}
 		}
 		require.Equal(b, r.Size, n)
+		require.True(b, !check || hex.EncodeToString(whole.Sum(nil)) == r.SHA256)
 	}
 }
 
