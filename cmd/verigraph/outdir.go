@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/verigraph/verigraph/cmd/internal/config"
 )
@@ -74,11 +76,17 @@ func checkResume(dir string, resume bool, id runIdentity, data []byte) error {
 	return nil
 }
 
-func fileLogger(path string) (*zap.Logger, error) {
+// runLogger writes the structured log to a file, and errors as plain lines to stderr as well: a person
+// who waits should see why, e.g. that scoring is paused because the judge is broken.
+func runLogger(path string, stderr io.Writer) (*zap.Logger, error) {
 	cfg := zap.NewProductionConfig()
 	cfg.OutputPaths, cfg.ErrorOutputPaths = []string{path}, []string{path}
 	cfg.Sampling = nil
-	log, err := cfg.Build()
+	plain := zapcore.NewCore(
+		zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "msg", ConsoleSeparator: "  "}),
+		zapcore.Lock(zapcore.AddSync(stderr)), zapcore.ErrorLevel,
+	)
+	log, err := cfg.Build(zap.WrapCore(func(file zapcore.Core) zapcore.Core { return zapcore.NewTee(file, plain) }), zap.AddStacktrace(zapcore.DPanicLevel))
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}

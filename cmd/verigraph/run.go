@@ -202,7 +202,7 @@ func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdo
 	if err := openOut(o.out, o.resume, identity(cfg, in)); err != nil {
 		return usage(err)
 	}
-	log, err := fileLogger(filepath.Join(o.out, "run.log"))
+	log, err := runLogger(filepath.Join(o.out, "run.log"), stderr)
 	if err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io
 func (l *localLine) untilComplete(ctx context.Context, trainer *trainer, stderr io.Writer) error {
 	progress := newProgress(stderr)
 	defer progress.done()
-	last := l.reward.Leader()
+	last, moved := l.reward.Leader(), time.Now()
 	for {
 		if cur := l.reward.Leader(); cur != nil { // between two terms there is none
 			last = cur
@@ -347,8 +347,13 @@ func (l *localLine) untilComplete(ctx context.Context, trainer *trainer, stderr 
 		if last.Complete() {
 			return nil
 		}
+		if time.Since(moved) > stallNotice {
+			l.sayWaiting(ctx, stderr)
+			moved = time.Now()
+		}
 		select {
 		case <-changed:
+			moved = time.Now()
 		case <-trainer.ended:
 			if last.Complete() {
 				return nil
@@ -365,6 +370,21 @@ func (l *localLine) untilComplete(ctx context.Context, trainer *trainer, stderr 
 			return ctx.Err()
 		}
 	}
+}
+
+// stallNotice is how long nothing may move before a person is told what everything waits for.
+const stallNotice = 20 * time.Second
+
+func (l *localLine) sayWaiting(ctx context.Context, stderr io.Writer) {
+	st, err := l.reward.Status(ctx)
+	if err != nil {
+		return // the loop meets the same trouble
+	}
+	fmt.Fprintf(stderr, "nothing has moved for %s; waiting:\n", stallNotice)
+	for _, w := range st.Waiting {
+		fmt.Fprintf(stderr, "  %d %s: %s\n", w.Count, w.What, w.Reason)
+	}
+	fmt.Fprintf(stderr, "  (details in %s)\n", filepath.Join(l.cfg.Blob, "run.log"))
 }
 
 // awaitAcks waits until the trainer's cursor stands at the last batch.
