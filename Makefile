@@ -202,3 +202,10 @@ kill: ## kill every part of the line KILLS times in the order of SEED, and compa
 	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/internal/line -run EveryPartIsKilled -v -timeout 40m
 
 .PHONY: kill
+
+bench-delivery: python ## rows of 8k tokens beside pyarrow, encodings, delivery of 1 GiB, latency to the trainer
+	go test -run '^$$' -bench . -benchtime 500ms ./dataset/parquet
+	go test -run '^$$' -bench DeliveryOf1GiB -benchtime 1x -count 5 ./dataset/feed
+	go test -run '^$$' -bench LatencyFromScoredGroup -benchtime 100x ./cmd/internal/line
+
+.PHONY: bench-delivery
