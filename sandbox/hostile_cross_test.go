@@ -8,7 +8,7 @@ import (
 
 // cross reaches for other sessions, of which one lives beside every cell.
 var cross = []hostile{
-	{rule: "no file of another session is seen", own: true, code: "[n for n in os.listdir('/tmp') if not sys.prefix.startswith('/tmp/' + n + '/')] == [], os.path.exists('/tmp/mine'), os.path.exists('/scratch/mine')", says: `^\(True, False, False\)\n$`, off: "tier:none"},
+	{rule: "no file of another session is seen", own: true, code: "[n for n in os.listdir('/tmp') if not any(p.startswith('/tmp/' + n + '/') for p in sys.path)] == [], os.path.exists('/tmp/mine'), os.path.exists('/scratch/mine')", says: `^\(True, False, False\)\n$`, off: "tier:none"},
 	{rule: "no process of another session is seen", code: "[d for d in os.listdir('/proc') if d.isdigit()]", says: `^\['1'\]\n$`, off: "tier:confined"},
 	{rule: "no signal reaches anybody else", code: "[tried(lambda: os.kill(p, 0)) for p in (2, 3, PID, -1, 0)], [sc('tkill', PID, 0), sc('tgkill', PID, PID, 0), sc('rt_sigqueueinfo', PID, 0, 0), sc('pidfd_send_signal', 3, 9, 0, 0)]", says: `^\(\['EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM'\], \['EPERM', 'EPERM', 'EPERM', 'EPERM'\]\)`, off: "seccomp"},
 	{rule: "a session's own death is not in its hands", code: "os.kill(1, 9); os.kill(1, 19)\n'alive'", says: `^'alive'\n$`},
