@@ -89,9 +89,15 @@ func (l Loop[In, Out]) one(ctx context.Context, held Lease[In, Out]) {
 		log.Warn("will be tried again", zap.Error(err), zap.Int("deliveries", held.Deliveries()))
 		err = held.Retry(RetryDelay(held.Deliveries()))
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Error("lease not ended", zap.Error(err)) // the broker hands it out again
+	if err == nil {
+		return
 	}
+	if ctx.Err() == nil {
+		log.Error("lease not ended", zap.Error(err))
+	}
+	// The next stage or the broker is away: the work is repeated. The hold on the message ends in any
+	// case, so that the broker hands it out again even if it does not hear this.
+	_ = held.Retry(RetryDelay(held.Deliveries()))
 }
 
 // RetryDelay grows with the number of deliveries: 1s, 2s, 4s, ... up to a minute.

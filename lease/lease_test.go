@@ -1,0 +1,95 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/lease"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// held records how its lease ended.
+type held struct {
+	deliveries int
+	finishErr  error
+	ended      chan string
+}
+
+func (h *held) Value() int      { return 1 }
+func (h *held) Deliveries() int { return h.deliveries }
+
+func (h *held) Finish(context.Context, string) error {
+	h.ended <- "finish"
+	return h.finishErr
+}
+
+func (h *held) Retry(after time.Duration) error {
+	h.ended <- "retry after " + after.String()
+	return nil
+}
+
+func (h *held) SetAside(_ context.Context, reason string) error {
+	h.ended <- "set aside: " + reason
+	return nil
+}
+
+type source chan lease.Lease[int, string]
+
+func (s source) Receive(ctx context.Context) (lease.Lease[int, string], error) {
+	select {
+	case l := <-s:
+		return l, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// play runs the loop over one lease and returns the first n things that happened to it.
+func play(t *testing.T, h *held, workErr error, n int) []string {
+	t.Helper()
+	h.ended = make(chan string, 4)
+	s := make(source, 1)
+	s <- h
+	loop := lease.Loop[int, string]{
+		Source: s, Slots: 1, MaxDeliver: 3, Log: zap.NewNop(), Fields: func(int) []zap.Field { return nil },
+		Work: func(context.Context, int) (string, error) { return "done", workErr },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- loop.Run(ctx) }()
+	var got []string
+	for range n {
+		got = append(got, <-h.ended)
+	}
+	cancel()
+	require.NoError(t, <-stopped)
+	require.Empty(t, h.ended)
+	return got
+}
+
+func TestEveryLeaseEndsOnce(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"finish"}, play(t, &held{deliveries: 1}, nil, 1))
+	require.Equal(t, []string{"retry after 2s"}, play(t, &held{deliveries: 2}, errors.New("trouble"), 1))
+	require.Equal(t, []string{"set aside: trouble"}, play(t, &held{deliveries: 3}, errors.New("trouble"), 1))
+}
+
+func TestResultThatCannotBeStoredGivesTheMessageBack(t *testing.T) {
+	t.Parallel()
+	got := play(t, &held{deliveries: 1, finishErr: errors.New("broker away")}, nil, 2)
+	require.Equal(t, []string{"finish", "retry after 1s"}, got)
+}
+
+func TestRetryDelayGrowsToAMinute(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, time.Second, lease.RetryDelay(1))
+	require.Equal(t, 8*time.Second, lease.RetryDelay(4))
+	require.Equal(t, time.Minute, lease.RetryDelay(100))
+}
