@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -209,10 +210,12 @@ func (l *Leader) write(ctx context.Context, batch []scored) (*BatchRecord, error
 	l.update(func(b *books) { b.batch(record); l.rates.add(l.deps.Now(), record.Rollouts()) })
 	l.deps.Log.Info("batch written", zap.Int64("sequence", record.Sequence), zap.Int("groups", len(batch)),
 		zap.Int("rows", record.Rows), zap.Int64("bytes", record.Size))
-	for _, s := range batch {
-		if err := s.held.Ack(ctx); err != nil {
-			return nil, err
-		}
+	var errs []error
+	for _, s := range batch { // all of them: each ack also ends the hold on its message
+		errs = append(errs, s.held.Ack(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return &record, nil
 }
