@@ -10,7 +10,7 @@ import (
 
 // Why a group does not become rows. A RowError wraps one of them.
 var (
-	ErrTextOnly     = errors.New("text-only trajectory: it holds no token ids of the engine")
+	ErrTextOnly     = errors.New("text-only trajectory (policy.api: chat): it holds no token ids of the engine, so it is archived and never trained on")
 	ErrOverLength   = errors.New("over the trainer's length limit")
 	ErrBrokenTokens = errors.New("broken token log")
 	ErrNotFinite    = errors.New("not a finite number")

@@ -44,18 +44,9 @@ func NewClient(cfg Config) (*Client, error) {
 	if c.open == nil {
 		c.open = &Ledger{}
 	}
-	transport := cfg.Transport
-	if transport == nil {
-		tlsConfig, err := cfg.TLS.build()
-		if err != nil {
-			return nil, err
-		}
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.IdleConnTimeout = idleTimeout
-		t.MaxIdleConns = 0
-		t.MaxIdleConnsPerHost = idlePerHost
-		t.TLSClientConfig = tlsConfig
-		transport = t
+	transport, err := cfg.RoundTripper()
+	if err != nil {
+		return nil, err
 	}
 	c.http = &http.Client{
 		Transport: transport,
@@ -63,6 +54,23 @@ func NewClient(cfg Config) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
+}
+
+// RoundTripper is the transport that the configuration asks for.
+func (c Config) RoundTripper() (http.RoundTripper, error) {
+	if c.Transport != nil {
+		return c.Transport, nil
+	}
+	tlsConfig, err := c.TLS.build()
+	if err != nil {
+		return nil, err
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.IdleConnTimeout = idleTimeout
+	t.MaxIdleConns = 0
+	t.MaxIdleConnsPerHost = idlePerHost
+	t.TLSClientConfig = tlsConfig
+	return t, nil
 }
 
 // Open is the ledger of calls that have not ended.
@@ -183,16 +191,16 @@ func (c *Client) attempt(ctx context.Context, call Call, method, path string, bo
 		if errors.Is(err, errTooLarge) {
 			outcome = Rejected
 		}
-		return &Error{Outcome: outcome, Status: status, Err: c.redact(err)}
+		return &Error{Outcome: outcome, Status: status, Err: c.cfg.Redact(err)}
 	}
 	if status != http.StatusOK {
-		return c.failure(status, header, data)
+		return c.cfg.Failure(status, header, data)
 	}
 	if err := accept(data, &res); err != nil {
 		if failed := c.failureUnder200(data, err); failed != nil {
 			return failed
 		}
-		return &Error{Outcome: Rejected, Status: status, Err: c.redact(err)}
+		return &Error{Outcome: Rejected, Status: status, Err: c.cfg.Redact(err)}
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // It gives nil where the body is an answer that was refused for what it holds.
 func (c *Client) failureUnder200(body []byte, cause error) *Error {
 	if !json.Valid(body) {
-		return &Error{Outcome: Unreachable, Status: http.StatusOK, Err: c.redact(cause)}
+		return &Error{Outcome: Unreachable, Status: http.StatusOK, Err: c.cfg.Redact(cause)}
 	}
 	var shape struct {
 		Object string          `json:"object"`
@@ -39,15 +39,15 @@ func (c *Client) failureUnder200(body []byte, cause error) *Error {
 	if err != nil || code < 400 || code > 599 {
 		code = http.StatusInternalServerError
 	}
-	failed := c.failure(code, nil, body)
+	failed := c.cfg.Failure(code, nil, body)
 	failed.Status = http.StatusOK
 	return failed
 }
 
-// failure classifies an answer that is not 200.
-func (c *Client) failure(status int, header http.Header, body []byte) *Error {
+// Failure classifies an answer that is not 200.
+func (c Config) Failure(status int, header http.Header, body []byte) *Error {
 	e := Classify(status, errorMessage(body))
-	e.Err = c.redact(e.Err)
+	e.Err = c.Redact(e.Err)
 	if e.Outcome == Overloaded {
 		e.RetryAfter = retryAfter(header.Get("Retry-After"), time.Now())
 	}
@@ -129,13 +129,13 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// redact takes the key and the custom headers' values out of an error's text: servers and proxies
+// Redact takes the key and the custom headers' values out of an error's text: servers and proxies
 // quote them back. The cause is kept where its text holds no secret.
-func (c *Client) redact(err error) error {
+func (c Config) Redact(err error) error {
 	text := err.Error()
 	clean := text
-	secrets := []Secret{c.key}
-	for _, v := range c.cfg.Headers {
+	secrets := []Secret{c.Key()}
+	for _, v := range c.Headers {
 		secrets = append(secrets, v)
 	}
 	for _, s := range secrets {

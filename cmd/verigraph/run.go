@@ -32,6 +32,7 @@ type runOptions struct {
 	configFile string
 	run        string
 	policy     string
+	api        string
 	model      string
 	tokenizer  string
 	judge      string
@@ -70,6 +71,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&o.configFile, "config", "", "configuration file (flags win over it)")
 	f.StringVar(&o.run, "run", "", "name of the run")
 	f.StringVar(&o.policy, "policy", "", "policy endpoint URL, or script:FILE for scripted turns")
+	f.StringVar(&o.api, "policy-api", "", "completions (token ids), or chat: text only, for teachers and baselines, never training rows")
 	f.StringVar(&o.model, "model", "", "name of the served model")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "directory with the model's tokenizer.json")
 	f.StringVar(&o.judge, "judge", "", "judge endpoint URL (OpenAI API), or rules")
@@ -101,6 +103,7 @@ func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
 		}
 	}
 	set("run", func() { cfg.Run = o.run })
+	set("policy-api", func() { cfg.Policy.API = o.api })
 	set("model", func() { cfg.Policy.Model = o.model })
 	set("tokenizer", func() { cfg.Policy.Tokenizer = o.tokenizer })
 	set("group-size", func() { cfg.Leader.GroupSize = o.groupSize })
@@ -118,6 +121,9 @@ func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
 	set("judge-model", func() { cfg.Reward.OpenAI.Model = o.judgeModel })
 	if o.policy != "" && !strings.HasPrefix(o.policy, scriptPrefix) {
 		cfg.Policy.BaseURL = o.policy
+	}
+	if strings.HasPrefix(o.policy, scriptPrefix) && cfg.Policy.API == config.APIChat {
+		return cfg, errors.New("--policy-api: a script gives token ids; leave chat out")
 	}
 	if o.out == "" {
 		return cfg, errors.New("--out: an output directory is needed")
@@ -311,6 +317,9 @@ func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io
 	fmt.Fprintf(stderr, "run %s: %d prompts x %d rollouts, sandbox tier %s, feed on %s\n",
 		l.cfg.Run, len(in.prompts), l.cfg.Leader.GroupSize, l.worker.Tier, l.reward.Addr())
 	sub := line.NewSubmitter(l.bus, l.blobs, l.cfg.Run)
+	if l.cfg.Policy.API == config.APIChat {
+		fmt.Fprintln(stderr, "the policy gives text and no token ids: trajectories are scored and archived, and none becomes a training row")
+	}
 	known := l.reward.Leader()
 	var fresh []task.Prompt
 	for _, p := range in.prompts {

@@ -38,6 +38,8 @@ type Entry struct {
 	Cells     int       `json:"cells"`
 	// File is relative to the output directory.
 	File string `json:"file"`
+	// TextOnly marks a rollout without token ids: a teacher's or a baseline's.
+	TextOnly bool `json:"text_only,omitempty"`
 	// Error is why the rollout was lost or not scored.
 	Error string `json:"error,omitempty"`
 	// Claims is the number of submitted claims, the weight of Grounding in a micro mean.
@@ -176,7 +178,7 @@ func entry(s trajectory.Scored) Entry {
 		TerminationReason: t.Termination, RewardStatus: s.Score.Status,
 		Submitted: t.Termination == trajectory.Submitted, Answer: t.Answer, Correct: s.Score.Correct,
 		Flags: append([]string{}, t.Flags...), Timing: t.Timing, Claims: len(t.Graph.Submitted),
-		Grounding: grounding(&t.Graph), Error: t.Error,
+		Grounding: grounding(&t.Graph), TextOnly: t.TextOnly, Error: t.Error,
 	}
 	e.Timing.ScoreS = s.Score.ScoreS
 	for _, turn := range t.Turns {

@@ -19,6 +19,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/verigraph/verigraph/policy"
+	"github.com/verigraph/verigraph/trajectory"
 )
 
 // maxAnswer bounds one answer.
@@ -38,8 +39,12 @@ func New(cfg policy.Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	transport, err := cfg.RoundTripper()
+	if err != nil {
+		return nil, err
+	}
 	own := &http.Client{
-		Timeout: cfg.CallTimeout, Transport: cfg.Transport,
+		Timeout: cfg.CallTimeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	c := openai.DefaultConfig(cfg.Key().Reveal())
@@ -50,6 +55,18 @@ func New(cfg policy.Config) (*Client, error) {
 
 // Close drops idle connections.
 func (c *Client) Close() { c.own.CloseIdleConnections() }
+
+// Probe says in one line why the endpoint can't serve text-only rollouts. It doesn't retry.
+func (c *Client) Probe(ctx context.Context) error {
+	r := policy.TextRequest{
+		ID: policy.ProbeRequestID, Messages: []trajectory.Message{{Role: "user", Content: "Say yes."}}, MaxTokens: 16,
+		Sampling: trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, RepetitionPenalty: 1},
+	}
+	if _, err := c.once(ctx, r); err != nil {
+		return fmt.Errorf("policy endpoint %s: trial of one chat completion: %w", c.cfg.Root(), err)
+	}
+	return nil
+}
 
 // Chat generates once; overload and lost connections are tried again within the retry budget.
 func (c *Client) Chat(ctx context.Context, r policy.TextRequest) (policy.Text, error) {
@@ -80,7 +97,7 @@ func (c *Client) once(ctx context.Context, r policy.TextRequest) (policy.Text, e
 	}
 	resp, err := c.api.CreateChatCompletion(context.WithValue(ctx, extraKey{}, &r), req)
 	if err != nil {
-		return policy.Text{}, classify(ctx, err)
+		return policy.Text{}, c.classify(ctx, err)
 	}
 	if len(resp.Choices) != 1 {
 		return policy.Text{}, &policy.Error{Outcome: policy.Rejected, Err: fmt.Errorf("answer has %d choices, want one", len(resp.Choices))}
@@ -96,24 +113,20 @@ func (c *Client) once(ctx context.Context, r policy.TextRequest) (policy.Text, e
 	return t, nil
 }
 
-func classify(ctx context.Context, err error) error {
+func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var api *openai.APIError
-	var request *openai.RequestError
-	switch {
-	case errors.As(err, &api):
-		return policy.Classify(api.HTTPStatusCode, api.Message)
-	case errors.As(err, &request):
-		return policy.Classify(request.HTTPStatusCode, string(request.Body))
+	var failed *policy.Error
+	if errors.As(err, &failed) {
+		return failed
 	}
-	return &policy.Error{Outcome: policy.Unreachable, Err: err}
+	return &policy.Error{Outcome: policy.Unreachable, Err: c.cfg.Redact(err)}
 }
 
 type extraKey struct{}
 
-// doer adds what go-openai's request cannot say.
+// doer adds what go-openai's request cannot say, and reads the errors that it cannot read.
 type doer struct {
 	cfg policy.Config
 	own *http.Client
@@ -131,6 +144,11 @@ func (d doer) Do(req *http.Request) (*http.Response, error) {
 	resp, err := d.own.Do(req)
 	if err != nil {
 		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK { // go-openai knows one shape of an error only
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // as much as came
+		_ = resp.Body.Close()
+		return nil, d.cfg.Failure(resp.StatusCode, resp.Header, body)
 	}
 	resp.Body = struct {
 		io.Reader

@@ -54,10 +54,36 @@ type NATS struct {
 // Policy is the policy endpoint and its tokenizer.
 type Policy struct {
 	policy.Config `yaml:",inline"`
-	// Tokenizer is a directory or file with the model's tokenizer.json.
+	// API is completions (token ids in and out), or chat: text only, for teachers and baselines. What
+	// chat gives is archived and scored, and never becomes a training row.
+	API string `yaml:"api"`
+	// Tokenizer is a directory or file with the model's tokenizer.json. Not read with chat.
 	Tokenizer string `yaml:"tokenizer"`
 	// Endpoints are more servers of the same policy, and how many calls each may hold.
 	Endpoints pool.Config `yaml:"endpoints"`
+}
+
+// APIs of a policy endpoint.
+const (
+	APICompletions = "completions"
+	APIChat        = "chat"
+)
+
+func (p Policy) validate() error {
+	errs := []error{p.Config.Validate(), p.Endpoints.Validate()}
+	switch p.API {
+	case APICompletions:
+		if p.Tokenizer == "" {
+			errs = append(errs, errors.New("policy.tokenizer: a directory or file with the model's tokenizer.json is needed"))
+		}
+	case APIChat:
+		if len(p.Endpoints.URLs) > 0 || p.Endpoints.DNS {
+			errs = append(errs, errors.New("policy.endpoints: policy.api chat calls base_url alone"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("policy.api: %q, want %s or %s", p.API, APICompletions, APIChat))
+	}
+	return errors.Join(errs...)
 }
 
 // Worker bounds what one rollout worker runs at once.
@@ -245,7 +271,7 @@ func Defaults() Config {
 	return Config{
 		Run:     "local",
 		NATS:    NATS{Config: jetstream.Defaults()},
-		Policy:  Policy{Config: policy.Defaults(), Endpoints: pool.Defaults()},
+		Policy:  Policy{Config: policy.Defaults(), API: APICompletions, Endpoints: pool.Defaults()},
 		Rollout: rollout.Defaults(), Sandbox: sandbox.Defaults(),
 		Worker: Worker{Groups: 2},
 		Reward: Reward{
@@ -280,10 +306,7 @@ func (c *Config) Resolve() {
 
 // ValidateWorker checks the sections of a rollout worker.
 func (c Config) ValidateWorker() error {
-	errs := []error{c.common(), c.Policy.Config.Validate(), c.Policy.Endpoints.Validate(), c.Rollout.Validate(), c.Sandbox.Validate()}
-	if c.Policy.Tokenizer == "" {
-		errs = append(errs, errors.New("policy.tokenizer: a directory or file with the model's tokenizer.json is needed"))
-	}
+	errs := []error{c.common(), c.Policy.validate(), c.Rollout.Validate(), c.Sandbox.Validate()}
 	if c.Worker.Groups < 1 {
 		errs = append(errs, fmt.Errorf("worker.groups: %d, want at least 1", c.Worker.Groups))
 	}

@@ -13,10 +13,7 @@ import (
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/jetstream"
-	"github.com/verigraph/verigraph/policy"
-	"github.com/verigraph/verigraph/policy/chat"
 	"github.com/verigraph/verigraph/policy/pool"
-	"github.com/verigraph/verigraph/policy/tokenizer"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/rollout/replay"
 	"github.com/verigraph/verigraph/sandbox"
@@ -26,7 +23,7 @@ import (
 // Worker is a rollout worker with all that it owns.
 type Worker struct {
 	worker    *rollout.Worker
-	endpoints *pool.Pool
+	endpoints *pool.Pool // nil with a text-only policy
 	follower  *follower
 	// callLimit is how long a policy call may be open before it is ended as lost.
 	callLimit time.Duration
@@ -64,12 +61,16 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	if err != nil {
 		return nil, err
 	}
-	w.follower = follow(bus, cfg, w.endpoints, log)
-	if err := w.follower.look(ctx); err != nil {
-		return nil, err
+	groups := rollout.Source(source)
+	if w.endpoints != nil { // a text-only policy has no trainer
+		w.follower = follow(bus, cfg, w.endpoints, log)
+		if err := w.follower.look(ctx); err != nil {
+			return nil, err
+		}
+		groups = informed{source, w.follower}
 	}
 	w.worker = &rollout.Worker{
-		Source: informed{source, w.follower}, Files: cachedFiles{store: blobs, dir: dir},
+		Source: groups, Files: cachedFiles{store: blobs, dir: dir},
 		Runner: &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)},
 		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}
@@ -81,32 +82,14 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if err != nil {
 		return nil, err
 	}
-	tok, err := tokenizer.Load(cfg.Policy.Tokenizer)
+	runner := &rollout.Runner{Templates: templates}
+	if cfg.Policy.API == config.APIChat {
+		err = w.textPolicy(ctx, cfg, runner)
+	} else {
+		err = w.exactPolicy(ctx, &cfg, runner)
+	}
 	if err != nil {
 		return nil, err
-	}
-	ml, err := chat.New(tok, chat.Thinking(cfg.Rollout.Thinking))
-	if err != nil {
-		return nil, err
-	}
-	if w.endpoints, err = pool.New(cfg.Policy.Endpoints, cfg.Policy.Config, w.log); err != nil {
-		return nil, err
-	}
-	w.closers = append(w.closers, func() error { w.endpoints.Close(); return nil })
-	if cfg.Policy.Endpoints.DNS {
-		w.endpoints.Resolve(ctx)
-	}
-	model, err := w.endpoints.Client().Probe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Rollout.MaxContext == 0 {
-		cfg.Rollout.MaxContext = model.MaxModelLen
-	}
-	w.endpoints.CheckNow(ctx)
-	w.callLimit = cfg.Policy.CallTimeout + time.Minute
-	for _, warning := range policy.SamplingWarnings(cfg.Rollout.Sampling) {
-		w.log.Warn("sampling differs from the trained policy", zap.String("why", warning))
 	}
 	if err := sandbox.CheckPython(ctx, cfg.Sandbox.Python); err != nil {
 		return nil, err
@@ -122,13 +105,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 		return nil, err
 	}
 	w.closers = append(w.closers, analyzer.Close)
-	w.Identity = rollout.Identity{
-		Model: cfg.Policy.Model, TokenizerSHA256: tok.SHA256(), ChatTemplateSHA256: ml.SHA256(), PadTokenID: ml.Pad(),
-	}
-	runner := &rollout.Runner{
-		Config: cfg.Rollout, Policy: w.endpoints, Tokenizer: tok, Chat: ml, Sandbox: box,
-		Analyzer: analyzer, Templates: templates, Version: w.endpoints.Version,
-	}
+	runner.Config, runner.Sandbox, runner.Analyzer = cfg.Rollout, box, analyzer
 	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
 		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true}
 	}
@@ -149,9 +126,11 @@ const lostCallCheck = 10 * time.Second
 // Run works until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return w.endpoints.Run(ctx) })
-	g.Go(func() error { return w.follower.Run(ctx) })
-	g.Go(func() error { return w.endLostCalls(ctx) })
+	if w.endpoints != nil {
+		g.Go(func() error { return w.endpoints.Run(ctx) })
+		g.Go(func() error { return w.follower.Run(ctx) })
+		g.Go(func() error { return w.endLostCalls(ctx) })
+	}
 	g.Go(func() error { return w.worker.Run(ctx) })
 	return g.Wait()
 }
