@@ -94,6 +94,7 @@ func (m Meta) KeyValues() []KeyValue {
 		{"top_k", strconv.Itoa(m.Sampling.TopK)},
 		{"min_p", number(m.Sampling.MinP)},
 		{"repetition_penalty", number(m.Sampling.RepetitionPenalty)},
+		{"max_tokens", strconv.Itoa(m.Sampling.MaxTokens)},
 		{"reward_preset", clean(m.RewardPreset)},
 		{"reward_hash", m.RewardHash},
 		{"prompt_length", strconv.Itoa(m.PromptLength)},
@@ -120,6 +121,9 @@ func ParseMeta(get func(key string) (string, bool)) (Meta, error) {
 		RewardPreset: r.text("reward_preset"), RewardHash: r.text("reward_hash"),
 		PromptLength: r.integer("prompt_length"), ResponseLength: r.integer("response_length"),
 		OverlongOwner: OverlongOwner(r.text("overlong_owner")),
+	}
+	if _, ok := get("max_tokens"); ok { // files of early runs do not state it
+		m.Sampling.MaxTokens = r.integer("max_tokens")
 	}
 	return m, r.err
 }

@@ -52,7 +52,8 @@ func (e *TooFewValidError) Error() string {
 type RowOptions struct {
 	Limits
 	// MinValid is the number of rewarded members below which a group fails. 0 means 2, or all of a
-	// smaller group: with one member left its raw reward would pass for an advantage.
+	// smaller group: with one member left its raw reward would pass for an advantage. No group needs more
+	// than it has.
 	MinValid int
 	// FillLost gives members without a reward a row of mask 0 that carries their valid siblings' means,
 	// for trainers that need all n rows. Without it they are left out.
@@ -63,7 +64,7 @@ type RowOptions struct {
 
 func (o RowOptions) minValid(size int) int {
 	if o.MinValid > 0 {
-		return o.MinValid
+		return min(o.MinValid, size) // a prompt may ask for a smaller group
 	}
 	return min(2, size)
 }

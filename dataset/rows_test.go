@@ -306,7 +306,7 @@ func TestMetaSurvivesItsTextForm(t *testing.T) {
 	t.Parallel()
 	m := dataset.Meta{
 		Run: "r", Model: "m", TokenizerSHA256: "t", ChatTemplateSHA256: "c", PadTokenID: 7,
-		Sampling:     trajectory.Sampling{Temperature: 0.7, TopP: 1, TopK: -1, MinP: 1e-9, RepetitionPenalty: 1},
+		Sampling:     trajectory.Sampling{Temperature: 0.7, TopP: 1, TopK: -1, MinP: 1e-9, RepetitionPenalty: 1, MaxTokens: 9},
 		RewardPreset: "default", RewardHash: "h", PromptLength: 1, ResponseLength: 2, OverlongOwner: dataset.OverlongReward,
 	}
 	values := map[string]string{}
@@ -317,6 +317,11 @@ func TestMetaSurvivesItsTextForm(t *testing.T) {
 	back, err := dataset.ParseMeta(get)
 	require.NoError(t, err)
 	assert.Equal(t, m, back)
+
+	delete(values, "max_tokens")
+	back, err = dataset.ParseMeta(get)
+	require.NoError(t, err, "files of early runs do not state it")
+	assert.Zero(t, back.Sampling.MaxTokens)
 
 	delete(values, "model")
 	values["top_k"] = "many"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -67,6 +68,27 @@ func Defaults() Config {
 		Stop: StopAtCodeTag, Thinking: true, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
 		Sampling:     trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
 		MaxStaleness: -1, MaxAttempts: 3, Evidence: evidence.Defaults(), Replay: ReplayOff,
+	}
+}
+
+// asked is the configuration with what a prompt asked for in its place.
+func (c Config) asked(s *task.Sampling) Config {
+	if s == nil {
+		s = &task.Sampling{}
+	}
+	set(&c.Sampling.Temperature, s.Temperature)
+	set(&c.Sampling.TopP, s.TopP)
+	set(&c.Sampling.TopK, s.TopK)
+	if s.MaxTokens != nil {
+		c.MaxTurnTokens = min(c.MaxTurnTokens, *s.MaxTokens)
+	}
+	c.Sampling.MaxTokens = c.MaxTurnTokens
+	return c
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
 	}
 }
 

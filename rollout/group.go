@@ -41,7 +41,7 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 		Dispatch: d, Trajectories: make([]trajectory.Trajectory, d.GroupSize),
 		Model: g.Identity.Model, TokenizerSHA256: g.Identity.TokenizerSHA256,
 		ChatTemplateSHA256: g.Identity.ChatTemplateSHA256, PadTokenID: g.Identity.PadTokenID,
-		Sampling: g.Runner.Config.Sampling,
+		Sampling: g.Runner.Config.asked(d.Prompt.Sampling).Sampling,
 	}
 	age := g.newAge(d)
 	aged, stop := age.watch(ctx, g.Recheck)

@@ -66,8 +66,10 @@ func (r *Runner) Run(ctx context.Context, d task.Dispatch, sample, attempt int, 
 }
 
 func (r *Runner) runAged(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string, age *groupAge) trajectory.Trajectory {
+	own := *r
+	own.Config = r.Config.asked(d.Prompt.Sampling)
 	rn := &run{
-		Runner: r, dispatch: d, files: files, seed: sampleSeed(d.Seed, sample), age: age,
+		Runner: &own, dispatch: d, files: files, seed: sampleSeed(d.Seed, sample), age: age,
 		out: trajectory.Trajectory{
 			ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
 			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample),

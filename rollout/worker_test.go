@@ -97,6 +97,39 @@ func work(t *testing.T, w *Worker, l *fakeLease) string {
 	return how
 }
 
+func TestAPromptIsSampledAsItAsksAndItsGroupSaysSo(t *testing.T) {
+	t.Parallel()
+	pointer := func(v int) *int { return &v }
+	zero, half := 0.0, 0.5
+	r := newRig(t, cellReply("submit"), cellReply("submit"), cellReply("submit"), cellReply("submit"))
+	r.runner.Config.MaxTurnTokens = 3000
+	configured := r.runner.Config.Sampling
+	plain, asked := newLease(1), newLease(1)
+	asked.d.Prompt.Sampling = &task.Sampling{Temperature: &zero, TopP: &half, TopK: pointer(3), MaxTokens: pointer(2000)}
+	for _, l := range []*fakeLease{asked, plain} { // what one prompt asks for is not seen by the next
+		require.Equal(t, "finish", work(t, worker(r, fakeFiles{}, l), l))
+	}
+	want := trajectory.Sampling{Temperature: 0, TopP: 0.5, TopK: 3, RepetitionPenalty: 1, MaxTokens: 2000}
+	require.Equal(t, want, asked.group.Sampling)
+	configured.MaxTokens = 3000
+	require.Equal(t, configured, plain.group.Sampling)
+	for i, call := range r.policy.calls {
+		got := asked.group.Sampling
+		if i >= 2 {
+			got = plain.group.Sampling
+		}
+		require.Equal(t, got, call.Sampling)
+		require.Equal(t, got.MaxTokens, call.MaxTokens)
+	}
+	require.Len(t, r.policy.calls, 4)
+
+	more := newLease(1)
+	more.d.Prompt.Sampling = &task.Sampling{MaxTokens: pointer(9999)}
+	r.policy.replies = []reply{cellReply("submit"), cellReply("submit")}
+	require.Equal(t, "finish", work(t, worker(r, fakeFiles{}, more), more))
+	require.Equal(t, 3000, more.group.Sampling.MaxTokens, "the worker's own bound stays")
+}
+
 func TestWorkerFinishesAGroupWithAllItsMembers(t *testing.T) {
 	t.Parallel()
 	l := newLease(1)

@@ -18,6 +18,19 @@ type Prompt struct {
 	DataSource string `json:"data_source"`
 	// Meta is passed through untouched (an object, or empty).
 	Meta json.RawMessage `json:"meta,omitempty"`
+	// Sampling overrides the worker's configuration; nil leaves it as it is.
+	Sampling *Sampling `json:"sampling,omitempty"`
+}
+
+// Sampling is how one prompt wants its rollouts sampled; a nil field is as the worker is configured.
+type Sampling struct {
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	TopK        *int     `json:"top_k,omitempty"`
+	// N is the size of the group.
+	N *int `json:"n,omitempty"`
+	// MaxTokens bounds one turn.
+	MaxTokens *int `json:"max_tokens,omitempty"`
 }
 
 // File is one data file, addressed by content.

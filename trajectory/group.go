@@ -22,6 +22,8 @@ type Sampling struct {
 	TopK              int     `json:"top_k" yaml:"top_k"`
 	MinP              float64 `json:"min_p" yaml:"min_p"`
 	RepetitionPenalty float64 `json:"repetition_penalty" yaml:"repetition_penalty"`
+	// MaxTokens bounds one turn: the tighter of rollout.max_turn_tokens and what the prompt asked for.
+	MaxTokens int `json:"max_tokens,omitempty" yaml:"-"`
 }
 
 // ScoredGroup is a Group after the reward server.

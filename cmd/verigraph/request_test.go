@@ -1,13 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,10 +45,51 @@ func requestScript(t *testing.T, groups ...string) *scripted.Script {
 	return script
 }
 
+// sampled is what a policy call says about sampling; call is one call.
+type sampled struct {
+	Temperature float64 `json:"temperature"`
+	TopP        float64 `json:"top_p"`
+	TopK        int     `json:"top_k"`
+}
+
+type policyCall struct {
+	sampled
+	MaxTokens int `json:"max_tokens"`
+	id        string
+}
+
+// recorder is a policy server in front of another one that keeps the completions that it was asked for.
+func recorder(t *testing.T, behind string) (at string, calls func() []policyCall) {
+	t.Helper()
+	target, err := url.Parse(behind)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	var mu sync.Mutex
+	var got []policyCall
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && strings.HasSuffix(r.URL.Path, "/completions") {
+			call := policyCall{id: r.Header.Get("X-Request-Id"), sampled: sampled{-1, -1, -99}}
+			if strings.Contains(call.id, "request~2F") && json.Unmarshal(body, &call) == nil {
+				mu.Lock()
+				got = append(got, call)
+				mu.Unlock()
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() []policyCall {
+		mu.Lock()
+		defer mu.Unlock()
+		return got
+	}
+}
+
 func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed(t *testing.T) {
 	t.Parallel()
 	var urls []string // the worker's own server, which cannot answer requests, and the trainer's
-	for _, groups := range [][]string{nil, {"g1", "g2"}} {
+	for _, groups := range [][]string{nil, {"g1", "g2", "val"}} {
 		server, err := scripted.New(requestScript(t, groups...), scripted.Defaults())
 		require.NoError(t, err)
 		url, stop, err := server.Start(t.Context())
@@ -49,7 +97,8 @@ func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed
 		t.Cleanup(stop)
 		urls = append(urls, url)
 	}
-	trainers := strings.TrimPrefix(urls[1], "http://")
+	recorded, asked := recorder(t, urls[1])
+	trainers := strings.TrimPrefix(recorded, "http://")
 	dir, out := t.TempDir(), t.TempDir()
 	tok := filepath.Join(dir, "tokenizer.json")
 	require.NoError(t, os.WriteFile(tok, scripted.TokenizerJSON(), 0o600))
@@ -61,7 +110,7 @@ func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed
 	sum := sha256.Sum256(table)
 	file, err := json.Marshal(map[string]any{"name": "test_ave.csv", "sha256": hex.EncodeToString(sum[:]), "size": len(table)})
 	require.NoError(t, err)
-	asked, err := json.Marshal(map[string]any{
+	question, err := json.Marshal(map[string]any{
 		"id": "0", "question": "Calculate the mean fare paid by the passengers as @mean_fare[VALUE].",
 		"answers": [][]string{{"mean_fare", "34.65"}},
 	})
@@ -70,7 +119,7 @@ func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed
 	require.NoError(t, err)
 	python, err := filepath.Abs(root + ".venv/client/bin/python")
 	require.NoError(t, err)
-	command := fmt.Sprintf("%s %s %s '%s' '%s'", python, script, trainers, file, asked)
+	command := fmt.Sprintf("%s %s %s '%s' '%s'", python, script, trainers, file, question)
 	args := dabenchArgs(out, "", "--limit", "1", "--group-size", "2", "--config", conf, "--trainer", command)
 	for i, a := range args {
 		if a == "script:" {
@@ -90,16 +139,32 @@ func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed
 		Min      int64   `json:"policy_version_min"`
 		Max      int64   `json:"policy_version_max"`
 	}
-	var got [][]row
+	var got struct {
+		Rows    [][]row             `json:"rows"`
+		Sampled map[string][]string `json:"sampled"`
+	}
 	require.NoError(t, json.Unmarshal(log, &got), string(log))
 	for i, version := range []int64{7, 8} {
 		require.Equal(t, []row{
 			{"g2", 0, "ok", 1, version, version},
 			{"g1", 0, "ok", 1, version, version},
+			{"val", 0, "ok", 1, version, version},
 			{"g2", 1, "ok", 1, version, version},
 			{"g1", 1, "ok", 1, version, version},
 			{"g2", 2, "ok", 1, version, version},
-		}, got[i])
+		}, got.Rows[i])
 	}
+	require.Equal(t, map[string][]string{
+		"g1": {"1", "1", "-1", "4096"}, "g2": {"0.5", "0.9", "7", "2000"}, "val": {"0", "1", "-1", "4096"},
+	}, got.Sampled, "the rows record it")
+	seen := map[string]int{}
+	for _, call := range asked() {
+		uid := strings.Split(strings.Split(call.id, "request~2F")[1], "-")[0]
+		want := map[string]sampled{"g1": {1, 1, -1}, "g2": {0.5, 0.9, 7}, "val": {0, 1, -1}}[uid]
+		require.Equal(t, want, call.sampled, "on the wire: %s", call.id)
+		require.LessOrEqual(t, call.MaxTokens, map[string]int{"g1": 4096, "g2": 2000, "val": 4096}[uid])
+		seen[uid]++
+	}
+	require.Len(t, seen, 3)
 	require.True(t, readSummary(t, out).Ledger.Balanced())
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/verigraph/verigraph/dataset/feed"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
@@ -93,6 +95,7 @@ func TestSubmitKeepsTheReferenceApartFromThePrompt(t *testing.T) {
 			Id: "p1", Question: "q", DataSource: "dabench", MetaJson: []byte(`{"a":1}`), Validate: true,
 			Files:   []*pb.DataFile{{Name: "a.csv", Sha256: digest, Size: 3}},
 			Answers: []*pb.NamedAnswer{{Name: "x", Value: "secret-1"}}, AnswerText: "secret-2",
+			Sampling: &pb.Sampling{Temperature: new(float64), N: proto.Int32(1), MaxTokens: proto.Int32(7)},
 		},
 		{Id: "p2", Question: "q"},
 	}})
@@ -104,14 +107,18 @@ func TestSubmitKeepsTheReferenceApartFromThePrompt(t *testing.T) {
 	assert.True(t, got.Validate)
 	assert.Equal(t, task.Prompt{
 		ID: "p1", Question: "q", DataSource: "dabench", Meta: json.RawMessage(`{"a":1}`),
-		Files: []task.File{{Name: "a.csv", SHA256: digest, Size: 3}},
+		Files:    []task.File{{Name: "a.csv", SHA256: digest, Size: 3}},
+		Sampling: &task.Sampling{Temperature: new(float64), N: pointer(1), MaxTokens: pointer(7)},
 	}, got.Prompt)
+	assert.Nil(t, m.submitted[1].Prompt.Sampling)
 	assert.Equal(t, &task.Reference{
 		PromptID: "p1", DataSource: "dabench", Meta: json.RawMessage(`{"a":1}`), Text: "secret-2",
 		Answers: []task.NamedAnswer{{Name: "x", Value: "secret-1"}},
 	}, got.Reference)
 	assert.Nil(t, m.submitted[1].Reference, "no answer is no reference")
 }
+
+func pointer[T any](v T) *T { return &v }
 
 func TestSubmitNamesEveryProblemAndTakesNothing(t *testing.T) {
 	t.Parallel()
@@ -132,6 +139,10 @@ func TestSubmitNamesEveryProblemAndTakesNothing(t *testing.T) {
 			{Name: "c.csv", Sha256: good},
 			{Name: "", Sha256: good, Size: 1},
 		}},
+		{Id: "s", Question: "q", Sampling: &pb.Sampling{
+			Temperature: proto.Float64(math.NaN()), TopP: proto.Float64(0), TopK: proto.Int32(-2), N: proto.Int32(1), MaxTokens: proto.Int32(0),
+		}},
+		{Id: "v", Question: "q", Validate: true, Sampling: &pb.Sampling{Temperature: proto.Float64(2.1), TopP: proto.Float64(1.1), N: proto.Int32(0)}},
 	}})
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
 	for _, want := range []string{
@@ -139,6 +150,9 @@ func TestSubmitNamesEveryProblemAndTakesNothing(t *testing.T) {
 		`prompt 3 ("m"): meta_json`, `prompt 4 ("n"): meta_json`, `files: "../etc" is no plain`,
 		`files: "a/b.csv" is no plain`, `a.csv: sha256`, `"a.csv" is there twice`, `c.csv: size 0`, `files: "" is no plain`,
 		`answers: a name is empty`,
+		`prompt 6 ("s"): sampling.temperature: NaN, want 0 to 2`, "sampling.top_p: 0, want above 0, at most 1", "sampling.top_k: -2, want -1 or more",
+		"sampling.n: 1, want 2 or more, or 1 for validation", "sampling.max_tokens: 0, want 1 or more",
+		`prompt 7 ("v"): sampling.temperature: 2.1`, "sampling.top_p: 1.1", "sampling.n: 0",
 	} {
 		assert.ErrorContains(t, err, want)
 	}

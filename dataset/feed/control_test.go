@@ -232,6 +232,7 @@ func TestARequestSendsEachGroupAsItEnds(t *testing.T) {
 		{Prompts: []*pb.RequestedPrompt{{Uid: "u", Rollouts: 1}}},
 		{Prompts: []*pb.RequestedPrompt{{Rollouts: 1, Prompt: ask.GetPrompts()[0].GetPrompt()}}},
 		{Prompts: []*pb.RequestedPrompt{{Uid: "u", Prompt: ask.GetPrompts()[0].GetPrompt()}}},
+		{Prompts: []*pb.RequestedPrompt{{Uid: "u", Rollouts: 2, Prompt: &pb.Prompt{Id: "p", Question: "q", Sampling: &pb.Sampling{N: pointer[int32](2)}}}}},
 	} {
 		stream, err := client.RequestBatch(t.Context(), bad)
 		require.NoError(t, err)

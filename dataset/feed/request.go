@@ -78,6 +78,9 @@ func askedOf(req *pb.RequestBatchRequest) ([]Asked, error) {
 		if p.GetRollouts() < 1 {
 			bad(fmt.Errorf("rollouts: %d", p.GetRollouts()))
 		}
+		if p.GetPrompt().GetSampling().GetN() != 0 {
+			bad(errors.New("sampling.n: rollouts says how many"))
+		}
 		seen[p.GetUid()] = true
 		if p.GetPrompt() != nil {
 			asked[i] = Asked{UID: p.GetUid(), Submission: submission(p.GetPrompt()), Rollouts: int(p.GetRollouts())}

@@ -12,6 +12,9 @@ import (
 	"github.com/verigraph/verigraph/task"
 )
 
+// maxTemperature is that of the OpenAI API; servers refuse more.
+const maxTemperature = 2
+
 var digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // SubmitPrompts implements RolloutService. All prompts of a request are taken, or none.
@@ -76,13 +79,51 @@ func promptProblems(p *pb.Prompt) []error {
 			add("answers: a name is empty")
 		}
 	}
+	return append(errs, samplingProblems(p)...)
+}
+
+func samplingProblems(p *pb.Prompt) []error {
+	s := p.GetSampling()
+	if s == nil {
+		return nil
+	}
+	var errs []error
+	check := func(bad bool, name string, value any, want string) {
+		if bad {
+			errs = append(errs, fmt.Errorf("sampling.%s: %v, want %s", name, value, want))
+		}
+	}
+	// Written so that NaN is bad.
+	check(s.Temperature != nil && !(s.GetTemperature() >= 0 && s.GetTemperature() <= maxTemperature), "temperature", s.GetTemperature(), "0 to 2")
+	check(s.TopP != nil && !(s.GetTopP() > 0 && s.GetTopP() <= 1), "top_p", s.GetTopP(), "above 0, at most 1")
+	check(s.TopK != nil && s.GetTopK() < -1, "top_k", s.GetTopK(), "-1 or more")
+	check(s.N != nil && (s.GetN() < 1 || s.GetN() == 1 && !p.GetValidate()), "n", s.GetN(), "2 or more, or 1 for validation")
+	check(s.MaxTokens != nil && s.GetMaxTokens() < 1, "max_tokens", s.GetMaxTokens(), "1 or more")
 	return errs
+}
+
+func samplingOf(s *pb.Sampling) *task.Sampling {
+	if s == nil {
+		return nil
+	}
+	return &task.Sampling{
+		Temperature: s.Temperature, TopP: s.TopP, TopK: whole(s.TopK), N: whole(s.N), MaxTokens: whole(s.MaxTokens),
+	}
+}
+
+func whole(v *int32) *int {
+	if v == nil {
+		return nil
+	}
+	n := int(*v)
+	return &n
 }
 
 func submission(p *pb.Prompt) Submission {
 	sub := Submission{
 		Prompt: task.Prompt{
 			ID: p.GetId(), Question: p.GetQuestion(), DataSource: p.GetDataSource(), Meta: p.GetMetaJson(),
+			Sampling: samplingOf(p.GetSampling()),
 		},
 		Validate: p.GetValidate(), Priority: int(p.GetPriority()),
 	}

@@ -109,6 +109,9 @@ func (l *Leader) dispatch(p task.Prompt, count int, validate bool) task.Dispatch
 		// Seeds hang on the dispatch's name, not on the order of arrival.
 		Seed: l.cfg.Seed ^ int64(h.Sum64()>>1),
 	}
+	if p.Sampling != nil && p.Sampling.N != nil {
+		d.GroupSize = *p.Sampling.N
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d.Index, d.PolicyVersion = int64(len(l.books.order)), l.books.policy.Version

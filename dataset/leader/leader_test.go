@@ -458,6 +458,43 @@ func TestGroupsOfTwoModelsNeverShareABatch(t *testing.T) {
 	require.Equal(t, []string{"a-0+c-0", "b-0"}, groups)
 }
 
+func TestGreedyValidationOfOneRolloutSharesNoBatchWithTraining(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) {
+		g := group(d, slices.Repeat([]trajectory.ScoreStatus{trajectory.ScoreOK}, d.GroupSize)...)
+		if s := d.Prompt.Sampling; s != nil {
+			g.Group.Sampling.Temperature = *s.Temperature
+		}
+		m.scored <- g
+	}
+	cfg := config()
+	cfg.MinValid = 2
+	zero, one := 0.0, 1
+	for _, id := range []string{"a", "b", "c", "d"} {
+		p := prompt(id)
+		if p.Validate = id >= "c"; p.Validate {
+			p.Prompt.Sampling = &task.Sampling{Temperature: &zero, N: &one}
+		}
+		m.backlog <- p
+	}
+	m.backlog <- leader.BacklogItem{Final: true}
+	l := m.leader(t, cfg)
+	run(t, l)
+	var got []string
+	for _, b := range m.batches {
+		for _, g := range b.Groups {
+			got = append(got, fmt.Sprintf("%s validate=%t rollouts=%d", g.Dispatch, b.Validate, b.Rollouts()))
+		}
+	}
+	slices.Sort(got)
+	require.Equal(t, []string{
+		"a-0 validate=false rollouts=4", "b-0 validate=false rollouts=4",
+		"c-0 validate=true rollouts=2", "d-0 validate=true rollouts=2",
+	}, got)
+	require.True(t, ledgerOf(t, l).Balanced())
+}
+
 func TestLeaderConfigNamesEveryWrongKey(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, leader.Defaults().Validate())

@@ -17,7 +17,6 @@ class FakeService:
 
     def __init__(self, metadata: dict[str, str] | None = None):
         self.metadata = {
-            "temperature": "1",
             "prompt_length": "0",
             "response_length": "0",
             "pad_token_id": "99",
@@ -49,7 +48,9 @@ class FakeService:
                 if (p.uid, s) not in self.lost
             ]
             if rows:
-                yield GroupResult(p.uid, Batch(0, encode(rows, self.metadata)))
+                asked = p.sampling.temperature
+                sampled = {"temperature": "1" if asked is None else f"{asked:g}"}
+                yield GroupResult(p.uid, Batch(0, encode(rows, sampled | self.metadata)))
             if self.error:
                 raise self.error
 

@@ -9,8 +9,8 @@ import pytest
 from conftest import encode, group
 
 import verigraph
-from verigraph.connect import Connection, GreedyUnavailable, rollout_service
-from verigraph.requests import DataFile, RequestedPrompt
+from verigraph.connect import Connection, rollout_service
+from verigraph.requests import DataFile, RequestedPrompt, Sampling
 from verigraph.v1 import rollout_service_pb2 as pb
 from verigraph.v1.rollout_service_pb2_grpc import RolloutServiceServicer
 
@@ -120,6 +120,7 @@ def test_a_prompt_reaches_the_service_whole(serve):
                         answers=[pb.NamedAnswer(name="m", value="1")],
                         answer_text="free",
                         validate=True,
+                        sampling=pb.Sampling(),
                     ),
                 )
             ]
@@ -185,11 +186,21 @@ def test_the_policy_is_stated_with_hosts_and_ports(serve):
     ]
 
 
-def test_greedy_and_repeated_groups_are_refused_before_anything_is_generated(serve):
+def test_a_zero_of_the_sampling_is_sent_and_what_is_left_out_is_not(serve):
+    servicer = Rollouts()
+    with connect(serve(servicer)) as service:
+        asked = [prompt("a"), prompt("b", sampling=Sampling(temperature=0.0, max_tokens=5))]
+        list(service.request_groups(asked, step=1))
+    plain, greedy = (p.prompt.sampling for p in servicer.requests[0].prompts)
+    assert plain == pb.Sampling()
+    assert greedy == pb.Sampling(temperature=0.0, max_tokens=5)
+    assert greedy.HasField("temperature")
+    assert not greedy.HasField("top_p")
+
+
+def test_repeated_groups_are_refused_before_anything_is_generated(serve):
     servicer = Rollouts()
     service = rollout_service(serve(servicer))
-    with pytest.raises(GreedyUnavailable, match=r"val_kwargs\.do_sample=True"):
-        list(service.request_groups([prompt("a"), prompt("b", greedy=True)], step=1))
     with pytest.raises(ValueError, match="a uid is requested twice"):
         list(service.request_groups([prompt("a"), prompt("a")], step=1))
     service.close()

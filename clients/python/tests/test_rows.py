@@ -8,7 +8,7 @@ import pytest
 from fake_service import FakeService
 
 from verigraph import LengthError
-from verigraph.requests import Policy, RequestedPrompt, RolloutsFailed
+from verigraph.requests import GREEDY, Policy, RequestedPrompt, RolloutsFailed, Sampling
 from verigraph.verl import rows, servers
 from verigraph.verl.prompts import requested
 from verigraph.verl.settings import Settings, SettingsError, get
@@ -23,7 +23,8 @@ def settings(**changes) -> Settings:
         "response_length": 8,
         "group_size": 3,
         "val_group_size": 1,
-        "temperature": 1.0,
+        "sampling": Sampling(1.0, 1.0, -1),
+        "val_sampling": Sampling(0.0, 1.0, -1),
         "trainer_overlong": False,
         "min_valid": 2,
     }
@@ -132,14 +133,14 @@ def test_a_prompt_of_our_import_comes_back_as_it_was():
         "files_json": '[{"name": "t.csv", "sha256": "ab", "size": 3}]',
         "index": 0,
     }
-    got = requested(
-        {"extra_info": extra, "data_source": "d", "__do_sample__": False}, uid="u", rollouts=2, validate=True
-    )
+    row = {"extra_info": extra, "data_source": "d", "__do_sample__": False}
+    got = requested(row, uid="u", rollouts=2, validate=True, sampling=Sampling(0.6))
     assert (got.prompt_id, got.question, got.data_source) == ("7", "Q?", "d")
     assert got.answers == (("a", "1"), ("b", "x [y]"))
     assert got.files[0].name == "t.csv"
-    assert got.greedy
+    assert got.sampling == Sampling(0.6)
     assert got.validate
+    assert requested(row, uid="u", rollouts=2, sampling=Sampling(0.6)).sampling == GREEDY, "one baseline row"
     assert json.loads(got.meta_json) == {"k": "ü"}
     task["answer"] = {"text": "free"}
     extra["task_json"] = json.dumps(task)
@@ -180,7 +181,9 @@ CONFIG = {
 def test_settings_are_read_from_the_trainers_configuration():
     got = Settings.of(CONFIG, env={"T": "secret"})
     assert (got.endpoint, got.token, got.servers) == ("h:1", "secret", ("s:1",))
-    assert (got.group_size, got.val_group_size, got.temperature) == (3, 2, 0.7)
+    assert (got.group_size, got.val_group_size) == (3, 2)
+    assert got.sampling_of(validate=False) == Sampling(0.7, 1.0, -1)
+    assert got.sampling_of(validate=True) == GREEDY, "verl's default validation"
     assert not got.trainer_overlong
     assert get(CONFIG, "a.b.c", 5) == 5
 
@@ -203,14 +206,15 @@ def test_impossible_settings_are_all_named():
     [
         ({"overlong_owner": "reward", "temperature": "1"}, True, "has two owners"),
         ({"overlong_owner": "trainer", "temperature": "1"}, True, "has no owner"),
-        ({"overlong_owner": "none", "temperature": "0.7"}, False, "sampled at temperature 0.7"),
+        ({"overlong_owner": "none", "temperature": "0.7"}, False, "sampled at temperature 0.7, 1 was asked for"),
         ({"overlong_owner": "none"}, False, "sampled at temperature nan"),
     ],
 )
 def test_what_the_rows_say_is_compared_with_the_trainers_settings(metadata, trainer, words):
     with pytest.raises(SettingsError, match=words):
-        settings(trainer_overlong=trainer).check_metadata(metadata, validate=False)
-    settings().check_metadata({"overlong_owner": "reward", "temperature": "0"}, validate=True)
+        settings(trainer_overlong=trainer).check_metadata(metadata, Sampling(1.0))
+    settings().check_metadata({"overlong_owner": "reward", "temperature": "0"}, GREEDY)
+    settings().check_metadata({"overlong_owner": "reward", "temperature": "0.3"}, Sampling())
 
 
 @pytest.mark.parametrize("path", ["reward", "reward_model"])

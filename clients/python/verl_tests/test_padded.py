@@ -201,7 +201,13 @@ def test_impossible_contracts_stop_with_the_setting_to_change(llm_client):
             LengthError,
             "response_length is 2",
         ),
-        (FakeService(), ["a"], ("actor_rollout_ref.rollout.temperature=0.5",), SettingsError, "temperature"),
+        (
+            FakeService({"temperature": "1"}),
+            ["a"],
+            ("actor_rollout_ref.rollout.temperature=0.5",),
+            SettingsError,
+            "temperature",
+        ),
     ]
     several = FakeService()
     several.segments = 2

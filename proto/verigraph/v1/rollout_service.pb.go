@@ -320,7 +320,9 @@ type Prompt struct {
 	// A validation prompt bypasses filters and staleness, and its batches are of a kind of their own.
 	Validate bool `protobuf:"varint,8,opt,name=validate,proto3" json:"validate,omitempty"`
 	// Higher leaves the backlog first.
-	Priority      int32 `protobuf:"varint,9,opt,name=priority,proto3" json:"priority,omitempty"`
+	Priority int32 `protobuf:"varint,9,opt,name=priority,proto3" json:"priority,omitempty"`
+	// How its rollouts are sampled; what is left out is as the workers are configured.
+	Sampling      *Sampling `protobuf:"bytes,10,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +420,96 @@ func (x *Prompt) GetPriority() int32 {
 	return 0
 }
 
+func (x *Prompt) GetSampling() *Sampling {
+	if x != nil {
+		return x.Sampling
+	}
+	return nil
+}
+
+// Sampling is what one prompt asks for in place of the workers' configuration. Batches never mix groups that
+// were sampled differently; the metadata of their rows states what was used.
+type Sampling struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 always takes the likeliest token.
+	Temperature *float64 `protobuf:"fixed64,1,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
+	// Above 0, at most 1.
+	TopP *float64 `protobuf:"fixed64,2,opt,name=top_p,json=topP,proto3,oneof" json:"top_p,omitempty"`
+	// -1 or 0 for all tokens.
+	TopK *int32 `protobuf:"varint,3,opt,name=top_k,json=topK,proto3,oneof" json:"top_k,omitempty"`
+	// Rollouts of the group, at least 2 for training. Not in a RequestedPrompt, whose rollouts say it.
+	N *int32 `protobuf:"varint,4,opt,name=n,proto3,oneof" json:"n,omitempty"`
+	// Tokens of one turn; a worker's own bound stays where it is lower.
+	MaxTokens     *int32 `protobuf:"varint,5,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sampling) Reset() {
+	*x = Sampling{}
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sampling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sampling) ProtoMessage() {}
+
+func (x *Sampling) ProtoReflect() protoreflect.Message {
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
+func (*Sampling) Descriptor() ([]byte, []int) {
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Sampling) GetTemperature() float64 {
+	if x != nil && x.Temperature != nil {
+		return *x.Temperature
+	}
+	return 0
+}
+
+func (x *Sampling) GetTopP() float64 {
+	if x != nil && x.TopP != nil {
+		return *x.TopP
+	}
+	return 0
+}
+
+func (x *Sampling) GetTopK() int32 {
+	if x != nil && x.TopK != nil {
+		return *x.TopK
+	}
+	return 0
+}
+
+func (x *Sampling) GetN() int32 {
+	if x != nil && x.N != nil {
+		return *x.N
+	}
+	return 0
+}
+
+func (x *Sampling) GetMaxTokens() int32 {
+	if x != nil && x.MaxTokens != nil {
+		return *x.MaxTokens
+	}
+	return 0
+}
+
 type SubmitPromptsRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Prompts []*Prompt              `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
@@ -429,7 +521,7 @@ type SubmitPromptsRequest struct {
 
 func (x *SubmitPromptsRequest) Reset() {
 	*x = SubmitPromptsRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[3]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +533,7 @@ func (x *SubmitPromptsRequest) String() string {
 func (*SubmitPromptsRequest) ProtoMessage() {}
 
 func (x *SubmitPromptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[3]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +546,7 @@ func (x *SubmitPromptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitPromptsRequest.ProtoReflect.Descriptor instead.
 func (*SubmitPromptsRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{3}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SubmitPromptsRequest) GetPrompts() []*Prompt {
@@ -481,7 +573,7 @@ type SubmitPromptsResponse struct {
 
 func (x *SubmitPromptsResponse) Reset() {
 	*x = SubmitPromptsResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[4]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +585,7 @@ func (x *SubmitPromptsResponse) String() string {
 func (*SubmitPromptsResponse) ProtoMessage() {}
 
 func (x *SubmitPromptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[4]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +598,7 @@ func (x *SubmitPromptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitPromptsResponse.ProtoReflect.Descriptor instead.
 func (*SubmitPromptsResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{4}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SubmitPromptsResponse) GetAccepted() int32 {
@@ -534,7 +626,7 @@ type StreamBatchesRequest struct {
 
 func (x *StreamBatchesRequest) Reset() {
 	*x = StreamBatchesRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[5]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +638,7 @@ func (x *StreamBatchesRequest) String() string {
 func (*StreamBatchesRequest) ProtoMessage() {}
 
 func (x *StreamBatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[5]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +651,7 @@ func (x *StreamBatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamBatchesRequest.ProtoReflect.Descriptor instead.
 func (*StreamBatchesRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{5}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StreamBatchesRequest) GetCursor() string {
@@ -626,7 +718,7 @@ type BatchInfo struct {
 
 func (x *BatchInfo) Reset() {
 	*x = BatchInfo{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[6]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +730,7 @@ func (x *BatchInfo) String() string {
 func (*BatchInfo) ProtoMessage() {}
 
 func (x *BatchInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[6]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +743,7 @@ func (x *BatchInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchInfo.ProtoReflect.Descriptor instead.
 func (*BatchInfo) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{6}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BatchInfo) GetSequence() int64 {
@@ -757,7 +849,7 @@ type BatchChunk struct {
 
 func (x *BatchChunk) Reset() {
 	*x = BatchChunk{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[7]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +861,7 @@ func (x *BatchChunk) String() string {
 func (*BatchChunk) ProtoMessage() {}
 
 func (x *BatchChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[7]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +874,7 @@ func (x *BatchChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchChunk.ProtoReflect.Descriptor instead.
 func (*BatchChunk) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{7}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BatchChunk) GetSequence() int64 {
@@ -840,7 +932,7 @@ type AckRequest struct {
 
 func (x *AckRequest) Reset() {
 	*x = AckRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[8]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +944,7 @@ func (x *AckRequest) String() string {
 func (*AckRequest) ProtoMessage() {}
 
 func (x *AckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[8]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +957,7 @@ func (x *AckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckRequest.ProtoReflect.Descriptor instead.
 func (*AckRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{8}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AckRequest) GetCursor() string {
@@ -899,7 +991,7 @@ type AckResponse struct {
 
 func (x *AckResponse) Reset() {
 	*x = AckResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[9]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1003,7 @@ func (x *AckResponse) String() string {
 func (*AckResponse) ProtoMessage() {}
 
 func (x *AckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[9]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1016,7 @@ func (x *AckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckResponse.ProtoReflect.Descriptor instead.
 func (*AckResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{9}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AckResponse) GetAcknowledged() int64 {
@@ -946,7 +1038,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1050,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[10]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1063,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{10}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CommitRequest) GetCursor() string {
@@ -1000,7 +1092,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1104,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[11]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1117,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{11}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CommitResponse) GetSequence() int64 {
@@ -1058,7 +1150,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1162,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[12]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1175,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{12}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetPolicyRequest) GetVersion() int64 {
@@ -1122,7 +1214,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1226,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[13]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1239,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{13}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{14}
 }
 
 type RestoreRequest struct {
@@ -1165,7 +1257,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1269,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[14]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1282,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{14}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RestoreRequest) GetCheckpointStep() int64 {
@@ -1240,7 +1332,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1344,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[15]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1357,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{15}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RestoreResponse) GetSequence() int64 {
@@ -1296,7 +1388,7 @@ type RequestedPrompt struct {
 
 func (x *RequestedPrompt) Reset() {
 	*x = RequestedPrompt{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1400,7 @@ func (x *RequestedPrompt) String() string {
 func (*RequestedPrompt) ProtoMessage() {}
 
 func (x *RequestedPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[16]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1413,7 @@ func (x *RequestedPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestedPrompt.ProtoReflect.Descriptor instead.
 func (*RequestedPrompt) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{16}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RequestedPrompt) GetUid() string {
@@ -1356,7 +1448,7 @@ type RequestBatchRequest struct {
 
 func (x *RequestBatchRequest) Reset() {
 	*x = RequestBatchRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1460,7 @@ func (x *RequestBatchRequest) String() string {
 func (*RequestBatchRequest) ProtoMessage() {}
 
 func (x *RequestBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[17]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1473,7 @@ func (x *RequestBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatchRequest.ProtoReflect.Descriptor instead.
 func (*RequestBatchRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{17}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RequestBatchRequest) GetPrompts() []*RequestedPrompt {
@@ -1422,7 +1514,7 @@ type GroupChunk struct {
 
 func (x *GroupChunk) Reset() {
 	*x = GroupChunk{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1526,7 @@ func (x *GroupChunk) String() string {
 func (*GroupChunk) ProtoMessage() {}
 
 func (x *GroupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[18]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1539,7 @@ func (x *GroupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupChunk.ProtoReflect.Descriptor instead.
 func (*GroupChunk) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{18}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GroupChunk) GetUid() string {
@@ -1535,7 +1627,7 @@ type ListSetAsideRequest struct {
 
 func (x *ListSetAsideRequest) Reset() {
 	*x = ListSetAsideRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[19]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1639,7 @@ func (x *ListSetAsideRequest) String() string {
 func (*ListSetAsideRequest) ProtoMessage() {}
 
 func (x *ListSetAsideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[19]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1652,7 @@ func (x *ListSetAsideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetAsideRequest.ProtoReflect.Descriptor instead.
 func (*ListSetAsideRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{19}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{20}
 }
 
 type ListSetAsideResponse struct {
@@ -1572,7 +1664,7 @@ type ListSetAsideResponse struct {
 
 func (x *ListSetAsideResponse) Reset() {
 	*x = ListSetAsideResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1676,7 @@ func (x *ListSetAsideResponse) String() string {
 func (*ListSetAsideResponse) ProtoMessage() {}
 
 func (x *ListSetAsideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[20]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1689,7 @@ func (x *ListSetAsideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetAsideResponse.ProtoReflect.Descriptor instead.
 func (*ListSetAsideResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{20}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSetAsideResponse) GetGroups() []*SetAsideGroup {
@@ -1620,7 +1712,7 @@ type SetAsideGroup struct {
 
 func (x *SetAsideGroup) Reset() {
 	*x = SetAsideGroup{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1724,7 @@ func (x *SetAsideGroup) String() string {
 func (*SetAsideGroup) ProtoMessage() {}
 
 func (x *SetAsideGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[21]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1737,7 @@ func (x *SetAsideGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAsideGroup.ProtoReflect.Descriptor instead.
 func (*SetAsideGroup) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{21}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetAsideGroup) GetDispatch() string {
@@ -1685,7 +1777,7 @@ type RequeueRequest struct {
 
 func (x *RequeueRequest) Reset() {
 	*x = RequeueRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[22]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1789,7 @@ func (x *RequeueRequest) String() string {
 func (*RequeueRequest) ProtoMessage() {}
 
 func (x *RequeueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[22]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1802,7 @@ func (x *RequeueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequeueRequest.ProtoReflect.Descriptor instead.
 func (*RequeueRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{22}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RequeueRequest) GetDispatch() string {
@@ -1728,7 +1820,7 @@ type RequeueResponse struct {
 
 func (x *RequeueResponse) Reset() {
 	*x = RequeueResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[23]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1832,7 @@ func (x *RequeueResponse) String() string {
 func (*RequeueResponse) ProtoMessage() {}
 
 func (x *RequeueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[23]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1845,7 @@ func (x *RequeueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequeueResponse.ProtoReflect.Descriptor instead.
 func (*RequeueResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{23}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{24}
 }
 
 type GetStatusRequest struct {
@@ -1764,7 +1856,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[24]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1868,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[24]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1881,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{24}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{25}
 }
 
 // Ledger counts rollouts: dispatched = delivered + filtered + stale + unscored + failed + set_aside +
@@ -1810,7 +1902,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[25]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1914,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[25]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1927,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{25}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ledger) GetDispatched() int64 {
@@ -1931,7 +2023,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[26]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2035,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[26]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2048,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{26}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetStatusResponse) GetRun() string {
@@ -2096,7 +2188,7 @@ type LengthClass struct {
 
 func (x *LengthClass) Reset() {
 	*x = LengthClass{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[27]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2200,7 @@ func (x *LengthClass) String() string {
 func (*LengthClass) ProtoMessage() {}
 
 func (x *LengthClass) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[27]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2213,7 @@ func (x *LengthClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LengthClass.ProtoReflect.Descriptor instead.
 func (*LengthClass) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{27}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LengthClass) GetUpTo() int64 {
@@ -2151,7 +2243,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[28]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2255,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[28]
+	mi := &file_verigraph_v1_rollout_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2268,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{28}
+	return file_verigraph_v1_rollout_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Waiting) GetWhat() string {
@@ -2211,7 +2303,7 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\"7\n" +
 	"\vNamedAnswer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xae\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xe2\x02\n" +
 	"\x06Prompt\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bquestion\x18\x02 \x01(\tR\bquestion\x12,\n" +
@@ -2223,7 +2315,21 @@ const file_verigraph_v1_rollout_service_proto_rawDesc = "" +
 	"\vanswer_text\x18\a \x01(\tR\n" +
 	"answerText\x12\x1a\n" +
 	"\bvalidate\x18\b \x01(\bR\bvalidate\x12\x1a\n" +
-	"\bpriority\x18\t \x01(\x05R\bpriority\"\\\n" +
+	"\bpriority\x18\t \x01(\x05R\bpriority\x122\n" +
+	"\bsampling\x18\n" +
+	" \x01(\v2\x16.verigraph.v1.SamplingR\bsampling\"\xd5\x01\n" +
+	"\bSampling\x12%\n" +
+	"\vtemperature\x18\x01 \x01(\x01H\x00R\vtemperature\x88\x01\x01\x12\x18\n" +
+	"\x05top_p\x18\x02 \x01(\x01H\x01R\x04topP\x88\x01\x01\x12\x18\n" +
+	"\x05top_k\x18\x03 \x01(\x05H\x02R\x04topK\x88\x01\x01\x12\x11\n" +
+	"\x01n\x18\x04 \x01(\x05H\x03R\x01n\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"max_tokens\x18\x05 \x01(\x05H\x04R\tmaxTokens\x88\x01\x01B\x0e\n" +
+	"\f_temperatureB\b\n" +
+	"\x06_top_pB\b\n" +
+	"\x06_top_kB\x04\n" +
+	"\x02_nB\r\n" +
+	"\v_max_tokens\"\\\n" +
 	"\x14SubmitPromptsRequest\x12.\n" +
 	"\aprompts\x18\x01 \x03(\v2\x14.verigraph.v1.PromptR\aprompts\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\"3\n" +
@@ -2408,7 +2514,7 @@ func file_verigraph_v1_rollout_service_proto_rawDescGZIP() []byte {
 }
 
 var file_verigraph_v1_rollout_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_verigraph_v1_rollout_service_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_verigraph_v1_rollout_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_verigraph_v1_rollout_service_proto_goTypes = []any{
 	(BatchKind)(0),                // 0: verigraph.v1.BatchKind
 	(RestoreMode)(0),              // 1: verigraph.v1.RestoreMode
@@ -2416,80 +2522,82 @@ var file_verigraph_v1_rollout_service_proto_goTypes = []any{
 	(*DataFile)(nil),              // 3: verigraph.v1.DataFile
 	(*NamedAnswer)(nil),           // 4: verigraph.v1.NamedAnswer
 	(*Prompt)(nil),                // 5: verigraph.v1.Prompt
-	(*SubmitPromptsRequest)(nil),  // 6: verigraph.v1.SubmitPromptsRequest
-	(*SubmitPromptsResponse)(nil), // 7: verigraph.v1.SubmitPromptsResponse
-	(*StreamBatchesRequest)(nil),  // 8: verigraph.v1.StreamBatchesRequest
-	(*BatchInfo)(nil),             // 9: verigraph.v1.BatchInfo
-	(*BatchChunk)(nil),            // 10: verigraph.v1.BatchChunk
-	(*AckRequest)(nil),            // 11: verigraph.v1.AckRequest
-	(*AckResponse)(nil),           // 12: verigraph.v1.AckResponse
-	(*CommitRequest)(nil),         // 13: verigraph.v1.CommitRequest
-	(*CommitResponse)(nil),        // 14: verigraph.v1.CommitResponse
-	(*SetPolicyRequest)(nil),      // 15: verigraph.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),     // 16: verigraph.v1.SetPolicyResponse
-	(*RestoreRequest)(nil),        // 17: verigraph.v1.RestoreRequest
-	(*RestoreResponse)(nil),       // 18: verigraph.v1.RestoreResponse
-	(*RequestedPrompt)(nil),       // 19: verigraph.v1.RequestedPrompt
-	(*RequestBatchRequest)(nil),   // 20: verigraph.v1.RequestBatchRequest
-	(*GroupChunk)(nil),            // 21: verigraph.v1.GroupChunk
-	(*ListSetAsideRequest)(nil),   // 22: verigraph.v1.ListSetAsideRequest
-	(*ListSetAsideResponse)(nil),  // 23: verigraph.v1.ListSetAsideResponse
-	(*SetAsideGroup)(nil),         // 24: verigraph.v1.SetAsideGroup
-	(*RequeueRequest)(nil),        // 25: verigraph.v1.RequeueRequest
-	(*RequeueResponse)(nil),       // 26: verigraph.v1.RequeueResponse
-	(*GetStatusRequest)(nil),      // 27: verigraph.v1.GetStatusRequest
-	(*Ledger)(nil),                // 28: verigraph.v1.Ledger
-	(*GetStatusResponse)(nil),     // 29: verigraph.v1.GetStatusResponse
-	(*LengthClass)(nil),           // 30: verigraph.v1.LengthClass
-	(*Waiting)(nil),               // 31: verigraph.v1.Waiting
-	nil,                           // 32: verigraph.v1.GetStatusResponse.ReasonsEntry
-	nil,                           // 33: verigraph.v1.GetStatusResponse.AgesEntry
-	nil,                           // 34: verigraph.v1.LengthClass.OutcomesEntry
+	(*Sampling)(nil),              // 6: verigraph.v1.Sampling
+	(*SubmitPromptsRequest)(nil),  // 7: verigraph.v1.SubmitPromptsRequest
+	(*SubmitPromptsResponse)(nil), // 8: verigraph.v1.SubmitPromptsResponse
+	(*StreamBatchesRequest)(nil),  // 9: verigraph.v1.StreamBatchesRequest
+	(*BatchInfo)(nil),             // 10: verigraph.v1.BatchInfo
+	(*BatchChunk)(nil),            // 11: verigraph.v1.BatchChunk
+	(*AckRequest)(nil),            // 12: verigraph.v1.AckRequest
+	(*AckResponse)(nil),           // 13: verigraph.v1.AckResponse
+	(*CommitRequest)(nil),         // 14: verigraph.v1.CommitRequest
+	(*CommitResponse)(nil),        // 15: verigraph.v1.CommitResponse
+	(*SetPolicyRequest)(nil),      // 16: verigraph.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),     // 17: verigraph.v1.SetPolicyResponse
+	(*RestoreRequest)(nil),        // 18: verigraph.v1.RestoreRequest
+	(*RestoreResponse)(nil),       // 19: verigraph.v1.RestoreResponse
+	(*RequestedPrompt)(nil),       // 20: verigraph.v1.RequestedPrompt
+	(*RequestBatchRequest)(nil),   // 21: verigraph.v1.RequestBatchRequest
+	(*GroupChunk)(nil),            // 22: verigraph.v1.GroupChunk
+	(*ListSetAsideRequest)(nil),   // 23: verigraph.v1.ListSetAsideRequest
+	(*ListSetAsideResponse)(nil),  // 24: verigraph.v1.ListSetAsideResponse
+	(*SetAsideGroup)(nil),         // 25: verigraph.v1.SetAsideGroup
+	(*RequeueRequest)(nil),        // 26: verigraph.v1.RequeueRequest
+	(*RequeueResponse)(nil),       // 27: verigraph.v1.RequeueResponse
+	(*GetStatusRequest)(nil),      // 28: verigraph.v1.GetStatusRequest
+	(*Ledger)(nil),                // 29: verigraph.v1.Ledger
+	(*GetStatusResponse)(nil),     // 30: verigraph.v1.GetStatusResponse
+	(*LengthClass)(nil),           // 31: verigraph.v1.LengthClass
+	(*Waiting)(nil),               // 32: verigraph.v1.Waiting
+	nil,                           // 33: verigraph.v1.GetStatusResponse.ReasonsEntry
+	nil,                           // 34: verigraph.v1.GetStatusResponse.AgesEntry
+	nil,                           // 35: verigraph.v1.LengthClass.OutcomesEntry
 }
 var file_verigraph_v1_rollout_service_proto_depIdxs = []int32{
 	3,  // 0: verigraph.v1.Prompt.files:type_name -> verigraph.v1.DataFile
 	4,  // 1: verigraph.v1.Prompt.answers:type_name -> verigraph.v1.NamedAnswer
-	5,  // 2: verigraph.v1.SubmitPromptsRequest.prompts:type_name -> verigraph.v1.Prompt
-	0,  // 3: verigraph.v1.StreamBatchesRequest.kind:type_name -> verigraph.v1.BatchKind
-	9,  // 4: verigraph.v1.BatchChunk.info:type_name -> verigraph.v1.BatchInfo
-	1,  // 5: verigraph.v1.RestoreRequest.mode:type_name -> verigraph.v1.RestoreMode
-	5,  // 6: verigraph.v1.RequestedPrompt.prompt:type_name -> verigraph.v1.Prompt
-	19, // 7: verigraph.v1.RequestBatchRequest.prompts:type_name -> verigraph.v1.RequestedPrompt
-	15, // 8: verigraph.v1.RequestBatchRequest.policy:type_name -> verigraph.v1.SetPolicyRequest
-	2,  // 9: verigraph.v1.GroupChunk.status:type_name -> verigraph.v1.GroupStatus
-	24, // 10: verigraph.v1.ListSetAsideResponse.groups:type_name -> verigraph.v1.SetAsideGroup
-	28, // 11: verigraph.v1.GetStatusResponse.ledger:type_name -> verigraph.v1.Ledger
-	15, // 12: verigraph.v1.GetStatusResponse.policy:type_name -> verigraph.v1.SetPolicyRequest
-	32, // 13: verigraph.v1.GetStatusResponse.reasons:type_name -> verigraph.v1.GetStatusResponse.ReasonsEntry
-	30, // 14: verigraph.v1.GetStatusResponse.lengths:type_name -> verigraph.v1.LengthClass
-	33, // 15: verigraph.v1.GetStatusResponse.ages:type_name -> verigraph.v1.GetStatusResponse.AgesEntry
-	31, // 16: verigraph.v1.GetStatusResponse.waiting:type_name -> verigraph.v1.Waiting
-	34, // 17: verigraph.v1.LengthClass.outcomes:type_name -> verigraph.v1.LengthClass.OutcomesEntry
-	6,  // 18: verigraph.v1.RolloutService.SubmitPrompts:input_type -> verigraph.v1.SubmitPromptsRequest
-	8,  // 19: verigraph.v1.RolloutService.StreamBatches:input_type -> verigraph.v1.StreamBatchesRequest
-	11, // 20: verigraph.v1.RolloutService.Ack:input_type -> verigraph.v1.AckRequest
-	13, // 21: verigraph.v1.RolloutService.Commit:input_type -> verigraph.v1.CommitRequest
-	15, // 22: verigraph.v1.RolloutService.SetPolicy:input_type -> verigraph.v1.SetPolicyRequest
-	17, // 23: verigraph.v1.RolloutService.Restore:input_type -> verigraph.v1.RestoreRequest
-	20, // 24: verigraph.v1.RolloutService.RequestBatch:input_type -> verigraph.v1.RequestBatchRequest
-	22, // 25: verigraph.v1.RolloutService.ListSetAside:input_type -> verigraph.v1.ListSetAsideRequest
-	25, // 26: verigraph.v1.RolloutService.Requeue:input_type -> verigraph.v1.RequeueRequest
-	27, // 27: verigraph.v1.RolloutService.GetStatus:input_type -> verigraph.v1.GetStatusRequest
-	7,  // 28: verigraph.v1.RolloutService.SubmitPrompts:output_type -> verigraph.v1.SubmitPromptsResponse
-	10, // 29: verigraph.v1.RolloutService.StreamBatches:output_type -> verigraph.v1.BatchChunk
-	12, // 30: verigraph.v1.RolloutService.Ack:output_type -> verigraph.v1.AckResponse
-	14, // 31: verigraph.v1.RolloutService.Commit:output_type -> verigraph.v1.CommitResponse
-	16, // 32: verigraph.v1.RolloutService.SetPolicy:output_type -> verigraph.v1.SetPolicyResponse
-	18, // 33: verigraph.v1.RolloutService.Restore:output_type -> verigraph.v1.RestoreResponse
-	21, // 34: verigraph.v1.RolloutService.RequestBatch:output_type -> verigraph.v1.GroupChunk
-	23, // 35: verigraph.v1.RolloutService.ListSetAside:output_type -> verigraph.v1.ListSetAsideResponse
-	26, // 36: verigraph.v1.RolloutService.Requeue:output_type -> verigraph.v1.RequeueResponse
-	29, // 37: verigraph.v1.RolloutService.GetStatus:output_type -> verigraph.v1.GetStatusResponse
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	6,  // 2: verigraph.v1.Prompt.sampling:type_name -> verigraph.v1.Sampling
+	5,  // 3: verigraph.v1.SubmitPromptsRequest.prompts:type_name -> verigraph.v1.Prompt
+	0,  // 4: verigraph.v1.StreamBatchesRequest.kind:type_name -> verigraph.v1.BatchKind
+	10, // 5: verigraph.v1.BatchChunk.info:type_name -> verigraph.v1.BatchInfo
+	1,  // 6: verigraph.v1.RestoreRequest.mode:type_name -> verigraph.v1.RestoreMode
+	5,  // 7: verigraph.v1.RequestedPrompt.prompt:type_name -> verigraph.v1.Prompt
+	20, // 8: verigraph.v1.RequestBatchRequest.prompts:type_name -> verigraph.v1.RequestedPrompt
+	16, // 9: verigraph.v1.RequestBatchRequest.policy:type_name -> verigraph.v1.SetPolicyRequest
+	2,  // 10: verigraph.v1.GroupChunk.status:type_name -> verigraph.v1.GroupStatus
+	25, // 11: verigraph.v1.ListSetAsideResponse.groups:type_name -> verigraph.v1.SetAsideGroup
+	29, // 12: verigraph.v1.GetStatusResponse.ledger:type_name -> verigraph.v1.Ledger
+	16, // 13: verigraph.v1.GetStatusResponse.policy:type_name -> verigraph.v1.SetPolicyRequest
+	33, // 14: verigraph.v1.GetStatusResponse.reasons:type_name -> verigraph.v1.GetStatusResponse.ReasonsEntry
+	31, // 15: verigraph.v1.GetStatusResponse.lengths:type_name -> verigraph.v1.LengthClass
+	34, // 16: verigraph.v1.GetStatusResponse.ages:type_name -> verigraph.v1.GetStatusResponse.AgesEntry
+	32, // 17: verigraph.v1.GetStatusResponse.waiting:type_name -> verigraph.v1.Waiting
+	35, // 18: verigraph.v1.LengthClass.outcomes:type_name -> verigraph.v1.LengthClass.OutcomesEntry
+	7,  // 19: verigraph.v1.RolloutService.SubmitPrompts:input_type -> verigraph.v1.SubmitPromptsRequest
+	9,  // 20: verigraph.v1.RolloutService.StreamBatches:input_type -> verigraph.v1.StreamBatchesRequest
+	12, // 21: verigraph.v1.RolloutService.Ack:input_type -> verigraph.v1.AckRequest
+	14, // 22: verigraph.v1.RolloutService.Commit:input_type -> verigraph.v1.CommitRequest
+	16, // 23: verigraph.v1.RolloutService.SetPolicy:input_type -> verigraph.v1.SetPolicyRequest
+	18, // 24: verigraph.v1.RolloutService.Restore:input_type -> verigraph.v1.RestoreRequest
+	21, // 25: verigraph.v1.RolloutService.RequestBatch:input_type -> verigraph.v1.RequestBatchRequest
+	23, // 26: verigraph.v1.RolloutService.ListSetAside:input_type -> verigraph.v1.ListSetAsideRequest
+	26, // 27: verigraph.v1.RolloutService.Requeue:input_type -> verigraph.v1.RequeueRequest
+	28, // 28: verigraph.v1.RolloutService.GetStatus:input_type -> verigraph.v1.GetStatusRequest
+	8,  // 29: verigraph.v1.RolloutService.SubmitPrompts:output_type -> verigraph.v1.SubmitPromptsResponse
+	11, // 30: verigraph.v1.RolloutService.StreamBatches:output_type -> verigraph.v1.BatchChunk
+	13, // 31: verigraph.v1.RolloutService.Ack:output_type -> verigraph.v1.AckResponse
+	15, // 32: verigraph.v1.RolloutService.Commit:output_type -> verigraph.v1.CommitResponse
+	17, // 33: verigraph.v1.RolloutService.SetPolicy:output_type -> verigraph.v1.SetPolicyResponse
+	19, // 34: verigraph.v1.RolloutService.Restore:output_type -> verigraph.v1.RestoreResponse
+	22, // 35: verigraph.v1.RolloutService.RequestBatch:output_type -> verigraph.v1.GroupChunk
+	24, // 36: verigraph.v1.RolloutService.ListSetAside:output_type -> verigraph.v1.ListSetAsideResponse
+	27, // 37: verigraph.v1.RolloutService.Requeue:output_type -> verigraph.v1.RequeueResponse
+	30, // 38: verigraph.v1.RolloutService.GetStatus:output_type -> verigraph.v1.GetStatusResponse
+	29, // [29:39] is the sub-list for method output_type
+	19, // [19:29] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_verigraph_v1_rollout_service_proto_init() }
@@ -2497,14 +2605,15 @@ func file_verigraph_v1_rollout_service_proto_init() {
 	if File_verigraph_v1_rollout_service_proto != nil {
 		return
 	}
-	file_verigraph_v1_rollout_service_proto_msgTypes[5].OneofWrappers = []any{}
+	file_verigraph_v1_rollout_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_verigraph_v1_rollout_service_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_verigraph_v1_rollout_service_proto_rawDesc), len(file_verigraph_v1_rollout_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

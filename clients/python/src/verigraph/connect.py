@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import grpc
 
-from verigraph.errors import IntegrityError, Unavailable, VerigraphError
+from verigraph.errors import IntegrityError, Unavailable
 from verigraph.feed import Asked, Feed, Retry
 from verigraph.requests import GroupResult, RequestedPrompt, RolloutService
 from verigraph.v1 import rollout_service_pb2 as pb
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
-
-
-class GreedyUnavailable(VerigraphError, ValueError):
-    """Greedy sampling was asked for; the service samples every rollout as its workers are configured."""
 
 
 class Connection:
@@ -95,11 +92,6 @@ def host_port(address: str) -> str:
 
 
 def _asked(p: RequestedPrompt) -> Asked:
-    if p.greedy:
-        raise GreedyUnavailable(
-            f"group {p.uid}: greedy sampling is not available per request; set "
-            "actor_rollout_ref.rollout.val_kwargs.do_sample=True"
-        )
     prompt = pb.Prompt(
         id=p.prompt_id,
         question=p.question,
@@ -109,5 +101,7 @@ def _asked(p: RequestedPrompt) -> Asked:
         answers=[pb.NamedAnswer(name=name, value=value) for name, value in p.answers],
         answer_text=p.answer_text,
         validate=p.validate,
+        # None is left out of the message, a zero is not.
+        sampling=pb.Sampling(**asdict(p.sampling)),
     )
     return Asked(p.uid, prompt, p.rollouts)

@@ -205,6 +205,16 @@ class Feed:
                 raise IntegrityError(f"batch {assembly.sequence}: the stream ended inside it")
             return
 
+    def submit(self, prompts: Sequence[pb.Prompt], *, final: bool = False) -> int:
+        """Queues verigraph.v1 Prompt messages, all or none; returns how many were new.
+
+        A prompt is known by its id, so that a repeat changes nothing. final: no more will come. Raises
+        InvalidArgument with every problem of every prompt, ResourceExhausted for a full backlog and
+        FailedPrecondition after the final ones.
+        """
+        request = pb.SubmitPromptsRequest(prompts=prompts, final=final)
+        return self._unary(self._stub.SubmitPrompts, request).accepted
+
     def ack(self, batch: Batch | int, trainer_step: int = 0) -> int:
         """Acknowledges every batch up to this one; returns the cursor's acknowledged sequence afterwards."""
         sequence = batch if isinstance(batch, int) else batch.sequence

@@ -25,13 +25,32 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How one group is sampled; None leaves a value as the workers are configured.
+
+    temperature: 0 (always the likeliest token) to 2
+    top_p: above 0, at most 1
+    top_k: -1 or 0 for all tokens
+    max_tokens: of one turn; a worker's own bound stays where it is lower
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+
+
+GREEDY = Sampling(temperature=0.0, top_p=1.0, top_k=-1)
+
+
+@dataclass(frozen=True)
 class RequestedPrompt:
     """One group that the trainer wants.
 
     uid: the trainer's key of the group, without an underscore; asking again for a uid replaces the earlier
         attempt
     rollouts: size of the group
-    greedy: sample with temperature 0 (validation, ReMax baselines)
+    sampling: in place of the workers' configuration; the metadata of the rows states what was used
     answers: named sub-answers; answer_text: free text for a judge. They go to the reward side only.
     """
 
@@ -44,7 +63,7 @@ class RequestedPrompt:
     meta_json: str = ""
     answers: tuple[tuple[str, str], ...] = ()
     answer_text: str = ""
-    greedy: bool = False
+    sampling: Sampling = Sampling()
     validate: bool = False
 
 

@@ -56,7 +56,7 @@ class NamedAnswer(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class Prompt(_message.Message):
-    __slots__ = ("id", "question", "files", "data_source", "meta_json", "answers", "answer_text", "validate", "priority")
+    __slots__ = ("id", "question", "files", "data_source", "meta_json", "answers", "answer_text", "validate", "priority", "sampling")
     ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class Prompt(_message.Message):
     ANSWER_TEXT_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     files: _containers.RepeatedCompositeFieldContainer[DataFile]
@@ -75,7 +76,22 @@ class Prompt(_message.Message):
     answer_text: str
     validate: bool
     priority: int
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., data_source: _Optional[str] = ..., meta_json: _Optional[bytes] = ..., answers: _Optional[_Iterable[_Union[NamedAnswer, _Mapping]]] = ..., answer_text: _Optional[str] = ..., validate: bool = ..., priority: _Optional[int] = ...) -> None: ...
+    sampling: Sampling
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., files: _Optional[_Iterable[_Union[DataFile, _Mapping]]] = ..., data_source: _Optional[str] = ..., meta_json: _Optional[bytes] = ..., answers: _Optional[_Iterable[_Union[NamedAnswer, _Mapping]]] = ..., answer_text: _Optional[str] = ..., validate: bool = ..., priority: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ...) -> None: ...
+
+class Sampling(_message.Message):
+    __slots__ = ("temperature", "top_p", "top_k", "n", "max_tokens")
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    temperature: float
+    top_p: float
+    top_k: int
+    n: int
+    max_tokens: int
+    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., n: _Optional[int] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
 class SubmitPromptsRequest(_message.Message):
     __slots__ = ("prompts", "final")

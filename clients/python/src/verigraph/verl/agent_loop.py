@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from verigraph.batch import ragged
-from verigraph.requests import RolloutService, RolloutsFailed
+from verigraph.requests import RolloutService, RolloutsFailed, Sampling
 from verigraph.verl import rows
 from verigraph.verl.prompts import requested
 from verigraph.verl.settings import SettingsError
@@ -47,16 +47,22 @@ class RemoteAgentLoop(AgentLoopBase):
         return self.server_manager
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
-        """One rollout as AgentLoopOutput: exact ids, mask, log-probs, reward and dense reward parts."""
-        return await asyncio.get_running_loop().run_in_executor(None, self._run, dict(kwargs))
+        """One rollout as AgentLoopOutput: exact ids, mask, log-probs, reward and dense reward parts.
 
-    def _run(self, row: dict[str, Any]) -> AgentLoopOutput:
+        Sampled as sampling_params say, which are verl's for training or validation.
+        """
+        known = {k: sampling_params[k] for k in ("temperature", "top_p", "top_k") if k in sampling_params}
+        return await asyncio.get_running_loop().run_in_executor(
+            None, self._run, dict(kwargs), Sampling(**known)
+        )
+
+    def _run(self, row: dict[str, Any], sampling: Sampling) -> AgentLoopOutput:
         stepper = self._stepper()
         step = int(row.get("global_steps", -1))
         base = str(row.get("uid") or "row").replace("_", "-")
         reasons: dict[str, str] = {}
         for _ in range(_TRIES):
-            wanted = requested(row, uid=f"{base}-{uuid.uuid4().hex[:12]}", rollouts=1)
+            wanted = requested(row, uid=f"{base}-{uuid.uuid4().hex[:12]}", rollouts=1, sampling=sampling)
             for result in stepper.run(self, [wanted], step, bool(row.get("validate", False))):
                 if result.batch is not None and (output := _output(result.batch, stepper)) is not None:
                     return output

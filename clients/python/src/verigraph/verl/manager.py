@@ -11,7 +11,7 @@ import torch
 from verl import DataProto
 from verl.experimental.agent_loop import AgentLoopManager
 
-from verigraph.requests import RequestedPrompt, RolloutService
+from verigraph.requests import RequestedPrompt, RolloutService, Sampling
 from verigraph.verl import rows, servers
 from verigraph.verl.prompts import requested
 from verigraph.verl.settings import SettingsError
@@ -72,7 +72,7 @@ class RemoteRolloutManager(_NoWorkers, AgentLoopManager):
         step = int(prompts.meta_info.get("global_steps", -1))
         validate = bool(prompts.meta_info.get("validate", False))
         uids = _uids(columns, len(prompts), stepper.settings.group_size)
-        wanted = _groups(columns, uids, validate)
+        wanted = _groups(columns, uids, validate, stepper.settings.sampling_of(validate))
         results = {r.uid: r for r in stepper.run(self, wanted, step, validate)}
         pad = _pad_token_id(self, results)
         version = servers.version(step, validate)
@@ -103,14 +103,16 @@ def _uids(columns: dict[str, np.ndarray], count: int, group_size: int) -> list[s
     return [f"row-{i // group_size}" for i in range(count)]
 
 
-def _groups(columns: dict[str, np.ndarray], uids: list[str], validate: bool) -> list[RequestedPrompt]:
+def _groups(
+    columns: dict[str, np.ndarray], uids: list[str], validate: bool, sampling: Sampling
+) -> list[RequestedPrompt]:
     """One request per uid, as large as the uid has rows (validation batches repeat some rows as padding)."""
     sizes = Counter(uids)
     first = {uid: i for i, uid in reversed(list(enumerate(uids)))}
     out = []
     for uid, n in sizes.items():
         row = {name: values[first[uid]] for name, values in columns.items()}
-        out.append(requested(row, uid=uid, rollouts=n, validate=validate))
+        out.append(requested(row, uid=uid, rollouts=n, validate=validate, sampling=sampling))
     return out
 
 

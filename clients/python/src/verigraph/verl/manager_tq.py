@@ -60,7 +60,13 @@ class RemoteRolloutManagerTQ(_NoWorkers, AgentLoopManagerTQ):
         settings = self.stepper.settings
         size = settings.val_group_size if validate else settings.group_size
         wanted = [
-            requested(r, uid=str(r["uid"]), rollouts=int(r.pop("__rollout_n__", size)), validate=validate)
+            requested(
+                r,
+                uid=str(r["uid"]),
+                rollouts=int(r.pop("__rollout_n__", size)),
+                validate=validate,
+                sampling=settings.sampling_of(validate),
+            )
             for r in table
         ]
         for row in table:

@@ -7,18 +7,26 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from verigraph.requests import DataFile, RequestedPrompt
+from verigraph.requests import GREEDY, DataFile, RequestedPrompt, Sampling
 from verigraph.verl.settings import SettingsError
 
 _ITEM = re.compile(r"@([^\W\d]\w*)\[")
 
 
-def requested(row: Mapping[str, Any], *, uid: str, rollouts: int, validate: bool = False) -> RequestedPrompt:
+def requested(
+    row: Mapping[str, Any],
+    *,
+    uid: str,
+    rollouts: int,
+    validate: bool = False,
+    sampling: Sampling = Sampling(),  # noqa: B008 - frozen
+) -> RequestedPrompt:
     """One row of RLHFDataset (non-tensor columns) as a request.
 
     `verigraph import --out X.parquet` writes extra_info.task_json and files_json, which are handed back
     unchanged. Without them the prompt is the last user message of raw_prompt, and the reference answer
     reward_model.ground_truth: @name[value] items or one plain value with style "rule", else free text.
+    verl's __do_sample__=False (baselines of single rows) is greedy; validation has values of its own.
     """
     check_uid(uid)
     extra = row.get("extra_info") or {}
@@ -26,7 +34,7 @@ def requested(row: Mapping[str, Any], *, uid: str, rollouts: int, validate: bool
     common = {
         "uid": uid,
         "rollouts": rollouts,
-        "greedy": not row.get("__do_sample__", True),
+        "sampling": sampling if validate or row.get("__do_sample__", True) else GREEDY,
         "validate": validate,
         "files": tuple(DataFile(**f) for f in json.loads(extra.get("files_json") or "[]")),
         "data_source": str(row.get("data_source") or ""),

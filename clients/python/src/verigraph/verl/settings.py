@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from verigraph.errors import VerigraphError
+from verigraph.requests import Sampling
 
 
 class SettingsError(VerigraphError, ValueError):
@@ -34,6 +35,18 @@ def get(config: Any, path: str, default: Any = None) -> Any:
     return default if config is None else config
 
 
+def _sampling(block: Any, temperature: float = 1.0) -> Sampling:
+    """Of rollout or of rollout.val_kwargs, as verl's own agent loops pass it to the servers.
+
+    verl/experimental/agent_loop/agent_loop.py; it does not look at do_sample either.
+    """
+    return Sampling(
+        temperature=float(get(block, "temperature", temperature)),
+        top_p=float(get(block, "top_p", 1.0)),
+        top_k=int(get(block, "top_k", -1)),
+    )
+
+
 # verl moved its reward block in 0.7.1.
 _OVERLONG = (
     "reward.reward_kwargs.overlong_buffer_cfg.enable",
@@ -49,6 +62,7 @@ class Settings:
 
     endpoint: HOST:PORT of the rollout service
     servers: addresses to sample from, in place of those that verl started
+    sampling, val_sampling: what verl's configuration says for training and for validation
     """
 
     endpoint: str
@@ -58,7 +72,8 @@ class Settings:
     response_length: int
     group_size: int
     val_group_size: int
-    temperature: float
+    sampling: Sampling
+    val_sampling: Sampling
     trainer_overlong: bool
     min_valid: int
 
@@ -86,14 +101,19 @@ class Settings:
             servers=tuple(get(config, "remote_rollout.servers", ())),
             group_size=int(get(rollout, "n", 1)),
             val_group_size=int(get(rollout, "val_kwargs.n", 1)),
-            temperature=float(get(rollout, "temperature", 1.0)),
+            sampling=_sampling(rollout),
+            val_sampling=_sampling(get(rollout, "val_kwargs", {}), temperature=0.0),
             trainer_overlong=any(get(config, path, False) for path in _OVERLONG),
             min_valid=int(get(config, "remote_rollout.min_valid", 2)),
             **lengths,
         )
 
-    def check_metadata(self, metadata: Mapping[str, str], validate: bool) -> None:
-        """Compares what the service states about its rows with the trainer's settings."""
+    def sampling_of(self, validate: bool) -> Sampling:
+        """Sent with every prompt, so that the workers' own configuration does not matter."""
+        return self.val_sampling if validate else self.sampling
+
+    def check_metadata(self, metadata: Mapping[str, str], asked: Sampling) -> None:
+        """Compares what the service states about its rows with the trainer's settings and with the request."""
         problems = []
         owner = metadata.get("overlong_owner", "none")
         if owner == "reward" and self.trainer_overlong:
@@ -106,10 +126,11 @@ class Settings:
                 "overlong shaping has no owner: the service leaves it to the trainer, but verl skips its "
                 "reward manager for rollouts that bring a reward; let the service apply it"
             )
-        sampled = float(metadata.get("temperature", "nan"))
-        if not validate and sampled != self.temperature:
+        sampled, wanted = float(metadata.get("temperature", "nan")), asked.temperature
+        if wanted is not None and sampled != wanted:
             problems.append(
-                f"rollouts are sampled at temperature {sampled:g}, verl rescales logits by {self.temperature:g}"
+                f"rollouts are sampled at temperature {sampled:g}, {wanted:g} was asked for: the service does "
+                "not take sampling parameters; verl would rescale logits by another temperature"
             )
         if problems:
             raise SettingsError(problems)

@@ -38,9 +38,10 @@ class Stepper:
         """Sets the policy if it changed, asks, and checks what the service states about every group."""
         version = servers.version(step, validate)
         self.policy.update(version, servers.addresses(manager, self.settings))
+        asked = {p.uid: p.sampling for p in prompts}
         for result in self.service.request_groups(prompts, step=step):
             if result.batch is not None:
-                self.settings.check_metadata(result.batch.metadata, validate)
+                self.settings.check_metadata(result.batch.metadata, asked[result.uid])
             yield result
 
 
