@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	pq "github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/dataset"
@@ -68,13 +70,39 @@ func TestTheBatchThatThePythonTestsReadIsWhatThisPackageWrites(t *testing.T) {
 		require.NoError(t, os.WriteFile(batchFile, b.Bytes(), 0o644))
 		require.NoError(t, os.WriteFile(jsonFile, append(asJSON, '\n'), 0o644))
 	}
-	data, err := os.ReadFile(batchFile)
-	require.NoError(t, err)
-	meta, back, err := Read(bytes.NewReader(data), int64(len(data)))
-	require.NoError(t, err, "run go test ./dataset/parquet -update")
-	require.Equal(t, testMeta(), meta)
-	require.Empty(t, cmp.Diff(rows, back))
 	stored, err := os.ReadFile(jsonFile)
 	require.NoError(t, err)
 	require.JSONEq(t, string(asJSON), string(stored))
+	data, err := os.ReadFile(batchFile)
+	require.NoError(t, err)
+	meta, back, err := Read(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	require.Equal(t, testMeta(), meta)
+	require.Empty(t, cmp.Diff(rows, back))
+	var now bytes.Buffer
+	require.NoError(t, Write(&now, testMeta(), rows))
+	require.Equal(t, encodings(t, now.Bytes()), encodings(t, data), "run go test ./dataset/parquet -update")
+}
+
+func TestAFileFromBeforeAChangeOfEncodingsStillReads(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(goldenDir, "batch-delta.parquet"))
+	require.NoError(t, err)
+	require.Contains(t, encodings(t, data)["response_ids"], "DELTA_BINARY_PACKED")
+	meta, back, err := Read(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	require.Equal(t, testMeta(), meta)
+	require.Empty(t, cmp.Diff(goldenRows(), back))
+}
+
+// encodings of each column of a file.
+func encodings(t *testing.T, data []byte) map[string]string {
+	t.Helper()
+	file, err := pq.OpenFile(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	of := map[string]string{}
+	for _, chunk := range file.Metadata().RowGroups[0].Columns {
+		of[chunk.MetaData.PathInSchema[0]] = fmt.Sprint(chunk.MetaData.Codec, chunk.MetaData.Encoding)
+	}
+	return of
 }

@@ -163,6 +163,18 @@ func TestColumnsUseTheEncodingsThatSuitThem(t *testing.T) {
 	assert.True(t, seen["rollout_log_probs BYTE_STREAM_SPLIT"])
 }
 
+// TestATextIsNotStoredAgainAsAStatistic: the least and the greatest conversation of each page cost a tenth of a batch.
+func TestATextIsNotStoredAgainAsAStatistic(t *testing.T) {
+	t.Parallel()
+	rows := testRows(1)
+	rows[0].MessagesJSON, rows[0].GraphJSON = `["marker-of-messages"]`, `["marker-of-graph"]`
+	rows[1].MessagesJSON, rows[1].GraphJSON = rows[0].MessagesJSON, rows[0].GraphJSON
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, testMeta(), rows))
+	assert.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("marker-of-messages")), 1)
+	assert.LessOrEqual(t, bytes.Count(b.Bytes(), []byte("marker-of-graph")), 1)
+}
+
 func TestARowGroupHoldsWholeGroupsOnly(t *testing.T) {
 	t.Parallel()
 	rows := testRows(5)

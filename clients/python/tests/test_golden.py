@@ -1,4 +1,7 @@
-"""A file that Go wrote, read by pyarrow, pandas and DuckDB, holds what Go says it holds."""
+"""A file that Go wrote, read by pyarrow, pandas and DuckDB, holds what Go says it holds.
+
+batch-delta.parquet is of the time when ids were delta-encoded; batch.parquet is as they are written now.
+"""
 
 import base64
 import json
@@ -13,6 +16,7 @@ import pytest
 from verigraph import Batch
 
 DATA = Path(__file__).parent / "data"
+either = pytest.mark.parametrize("name", ["batch.parquet", "batch-delta.parquet"])
 
 
 def want() -> list[dict]:
@@ -34,30 +38,32 @@ def same(got, expected) -> bool:
     return type(got) is type(expected) and got == expected
 
 
-def test_pyarrow_reads_every_value_that_go_wrote():
-    rows = Batch.from_file(DATA / "batch.parquet").table.to_pylist()
+@either
+def test_pyarrow_reads_every_value_that_go_wrote(name: str):
+    rows = Batch.from_file(DATA / name).table.to_pylist()
     expected = want()
     assert len(rows) == len(expected)
     for i, (got, line) in enumerate(zip(rows, expected, strict=True)):
         assert list(got) == list(COLUMN_ORDER)
-        for name in got:
-            assert same(got[name], line[name]), (i, name, got[name], line[name])
+        for column in got:
+            assert same(got[column], line[column]), (i, column, got[column], line[column])
 
 
 COLUMN_ORDER = Batch.from_file(DATA / "batch.parquet").schema.names
 
 
-def test_pandas_reads_the_same_values():
-    frame = pd.read_parquet(DATA / "batch.parquet")
+@either
+def test_pandas_reads_the_same_values(name: str):
+    frame = pd.read_parquet(DATA / name)
     for i, line in enumerate(want()):
-        for name, expected in line.items():
-            got = frame[name].iloc[i]
+        for column, expected in line.items():
+            got = frame[column].iloc[i]
             if expected is None:
-                assert got is None or (isinstance(got, float | np.floating) and math.isnan(got)), name
+                assert got is None or (isinstance(got, float | np.floating) and math.isnan(got)), column
             elif isinstance(expected, list):
-                assert same([dict(v) if isinstance(v, dict) else v.item() for v in got], expected), (i, name)
+                assert same([dict(v) if isinstance(v, dict) else v.item() for v in got], expected), (i, column)
             else:
-                assert same(got.item() if isinstance(got, np.generic) else got, expected), (i, name, got)
+                assert same(got.item() if isinstance(got, np.generic) else got, expected), (i, column, got)
 
 
 def test_null_and_empty_stay_apart():
@@ -79,13 +85,14 @@ def test_the_batch_passes_its_checks_and_pads():
     assert repr(batch) == "Batch(sequence=4, rows=5, run='run')"
 
 
-def test_duckdb_reads_the_same_values():
-    result = duckdb.connect().execute("SELECT * FROM read_parquet(?)", [str(DATA / "batch.parquet")])
+@either
+def test_duckdb_reads_the_same_values(name: str):
+    result = duckdb.connect().execute("SELECT * FROM read_parquet(?)", [str(DATA / name)])
     names = [d[0] for d in result.description]
     assert names == list(COLUMN_ORDER)
     rows = result.fetchall()
     expected = want()
     assert len(rows) == len(expected)
     for i, (row, line) in enumerate(zip(rows, expected, strict=True)):
-        for name, got in zip(names, row, strict=True):
-            assert same(got, line[name]), (i, name, got, line[name])
+        for column, got in zip(names, row, strict=True):
+            assert same(got, line[column]), (i, column, got, line[column])
