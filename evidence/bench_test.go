@@ -3,6 +3,7 @@ package evidence
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -97,5 +98,25 @@ func TestMemoryOfAGraphIsLinearInItsNodes(t *testing.T) {
 	t.Logf("%.0f bytes per node at 2,000 nodes, %.0f at 40,000", small, large)
 	if large > 2*small {
 		t.Errorf("%.0f bytes per node at 2,000 nodes, %.0f at 40,000", small, large)
+	}
+}
+
+// longQuestion has 3,600 words, as a task that hands its tables' documentation along.
+func longQuestion() string {
+	words := strings.Fields(question + " The columns are a date, 12 fares in USD, one third of the seats, and an index from 0 to 9 of a second-hand table.")
+	var b strings.Builder
+	for i := range 3600 {
+		b.WriteString(words[i%len(words)])
+		b.WriteByte(" \n"[i/97%2])
+	}
+	return b.String()
+}
+
+// A group reads its question once; each further member costs only this.
+func BenchmarkFurtherGraphOfALongQuestion(b *testing.B) {
+	task := Task{Question: longQuestion()}.Shared()
+	b.ReportAllocs()
+	for b.Loop() {
+		New(task, Config{}).task.given.excused()
 	}
 }

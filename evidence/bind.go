@@ -260,7 +260,7 @@ func (g *Graph) atomicNewNumbers(b *bound, fields []Field) []string {
 		}
 		return false
 	}
-	return allRules.newNumbers(b.text, own, allRules.pool(values, "", b.text), g.questionNumbers)
+	return allRules.newNumbers(b.text, own, allRules.pool(values, "", b.text), g.task.given.excused())
 }
 
 // significant bytes of a number token are those that make its digits; a sign, a currency or a
@@ -278,7 +278,7 @@ func (g *Graph) given(b *bound, fields []Field) []string {
 			if f.Name == name {
 				rendered = true
 				ok = ok && givenRules.hasNumber(f.Text) &&
-					len(givenRules.newNumbers(f.Text, nil, g.questionGiven)) == 0
+					len(givenRules.newNumbers(f.Text, nil, g.task.given.bound())) == 0
 			}
 		}
 		if ok && rendered {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // Source is a file of the task's data directory.
@@ -20,6 +21,28 @@ type Task struct {
 	// numbers that stand in it are given.
 	Question string
 	Sources  []Source
+
+	given *givenNumbers
+}
+
+// Shared is the same task with the numbers of its question read only once, for all graphs that are made
+// of the copy: a question may be long, and a group makes a graph per member. Safe for concurrent use.
+func (t Task) Shared() Task {
+	t.given = readOnce(t.Question)
+	return t
+}
+
+// givenNumbers are the numbers of a question, read when they are first needed.
+type givenNumbers struct {
+	// excused excuse a number in a text; bound, more narrowly, a bound value.
+	excused, bound func() *numberPool
+}
+
+func readOnce(question string) *givenNumbers {
+	return &givenNumbers{
+		excused: sync.OnceValue(func() *numberPool { return allRules.pool(nil, question, "") }),
+		bound:   sync.OnceValue(func() *numberPool { return givenRules.pool(nil, question, "") }),
+	}
 }
 
 // ClaimText is a claim as the observation lists it.
@@ -64,16 +87,15 @@ type Graph struct {
 	refusals   []Refused
 	taints     []TaintMark
 	flags      []string
-
-	// questionNumbers excuse a number in a text; questionGiven, more narrowly, a bound value.
-	questionNumbers *numberPool
-	questionGiven   *numberPool
 }
 
 // New returns a graph that holds the task's sources only. The zero Config means Defaults.
 func New(task Task, cfg Config) *Graph {
 	if cfg == (Config{}) {
 		cfg = Defaults()
+	}
+	if task.given == nil {
+		task = task.Shared()
 	}
 	g := &Graph{
 		task: task, cfg: cfg, submitTurn: -1,
@@ -97,8 +119,6 @@ func New(task Task, cfg Config) *Graph {
 		})
 		g.grounded = append(g.grounded, true)
 	}
-	g.questionNumbers = allRules.pool(nil, task.Question, "")
-	g.questionGiven = givenRules.pool(nil, task.Question, "")
 	return g
 }
 

@@ -45,9 +45,10 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 	}
 	age := g.newAge(d)
 	aged, stop := age.watch(ctx, g.Recheck)
+	common := shared{files: files, age: age, task: graphTask(d.Prompt).Shared()}
 	var members sync.WaitGroup
 	for sample := range d.GroupSize {
-		members.Go(func() { group.Trajectories[sample] = g.member(aged, d, sample, files, age) })
+		members.Go(func() { group.Trajectories[sample] = g.member(aged, d, sample, common) })
 	}
 	members.Wait()
 	stop()
@@ -63,9 +64,9 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 }
 
 // member never panics out: a fault in our code ends this member and not its siblings.
-func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, files map[string]string, age *groupAge) (t trajectory.Trajectory) {
+func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, common shared) (t trajectory.Trajectory) {
 	for attempt := range g.Runner.Config.MaxAttempts {
-		t = g.attempt(ctx, d, sample, attempt, files, age)
+		t = g.attempt(ctx, d, sample, attempt, common)
 		if t.Termination.Rewarded() || t.Termination == trajectory.Stale || ctx.Err() != nil {
 			return t
 		}
@@ -78,7 +79,7 @@ func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, f
 	return t
 }
 
-func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string, age *groupAge) (t trajectory.Trajectory) {
+func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, common shared) (t trajectory.Trajectory) {
 	defer func() {
 		if p := recover(); p != nil {
 			t = trajectory.Trajectory{
@@ -89,7 +90,7 @@ func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, atte
 			g.Log.Error("rollout panicked", zap.Stringer("rollout_id", t.ID), zap.Any("panic", p), zap.Stack("stack"))
 		}
 	}()
-	return g.Runner.runAged(ctx, d, sample, attempt, files, age)
+	return g.Runner.runShared(ctx, d, sample, attempt, common)
 }
 
 // backoff is 0.5s, 1s, 2s, ... with jitter, at most 10s.

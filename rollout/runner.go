@@ -62,14 +62,21 @@ var (
 // Run runs one attempt of one member. It always returns a trajectory; what went wrong on our side
 // is its Termination and Error. Files maps data file names to host paths.
 func (r *Runner) Run(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string) trajectory.Trajectory {
-	return r.runAged(ctx, d, sample, attempt, files, nil)
+	return r.runShared(ctx, d, sample, attempt, shared{files: files, task: graphTask(d.Prompt)})
 }
 
-func (r *Runner) runAged(ctx context.Context, d task.Dispatch, sample, attempt int, files map[string]string, age *groupAge) trajectory.Trajectory {
+// shared is what the members of a group have in common.
+type shared struct {
+	files map[string]string
+	age   *groupAge
+	task  evidence.Task
+}
+
+func (r *Runner) runShared(ctx context.Context, d task.Dispatch, sample, attempt int, common shared) trajectory.Trajectory {
 	own := *r
 	own.Config = r.Config.asked(d.Prompt.Sampling)
 	rn := &run{
-		Runner: &own, dispatch: d, files: files, seed: sampleSeed(d.Seed, sample), age: age,
+		Runner: &own, dispatch: d, shared: common, seed: sampleSeed(d.Seed, sample),
 		out: trajectory.Trajectory{
 			ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
 			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample),
@@ -93,10 +100,9 @@ func (r *Runner) runAged(ctx context.Context, d task.Dispatch, sample, attempt i
 // run is the state of one attempt: the machine decides, run does what it says.
 type run struct {
 	*Runner
+	shared
 	dispatch task.Dispatch
-	files    map[string]string
 	seed     int64
-	age      *groupAge
 	graph    *evidence.Graph
 	machine  *Machine
 	session  sandbox.Session
@@ -108,7 +114,7 @@ func (r *run) play(ctx context.Context) End {
 	if err != nil {
 		return End{trajectory.Canceled, err}
 	}
-	r.graph = evidence.New(graphTask(r.dispatch.Prompt), r.Config.Evidence)
+	r.graph = evidence.New(r.task, r.Config.Evidence)
 	r.out.Messages = []trajectory.Message{{Role: "system", Content: system}, {Role: "user", Content: user}}
 	r.machine = NewMachine(r.Config, r.Tokenizer, r.Chat, r.Chat.Prompt(system, user))
 	for {
