@@ -146,6 +146,7 @@ func (w *walk) ask(ctx context.Context, r gov.Request) (gov.Answer, error) {
 	if blocks, ok := w.s.judge.(BlockJudge); ok && len(r.Unit) > 1 {
 		return w.askBlock(ctx, blocks, r)
 	}
+	answer := gov.Answer{Wrong: -1}
 	for at, i := range r.Unit {
 		n := w.claims[i]
 		step := w.sub.step(w.prompt, n)
@@ -162,12 +163,13 @@ func (w *walk) ask(ctx context.Context, r gov.Request) (gov.Answer, error) {
 		case err != nil:
 			return gov.Answer{}, err
 		case v.Kind == trajectory.NotEntailed:
-			return gov.Answer{Wrong: at}, nil
-		case v.Kind == trajectory.Abstained && len(r.Unit) == 1:
-			return gov.Answer{Wrong: -1, Abstained: true}, nil
+			answer.Wrong = at
+			return answer, nil
+		case v.Kind == trajectory.Abstained:
+			answer.Open = append(answer.Open, at)
 		}
 	}
-	return gov.Answer{Wrong: -1}, nil
+	return answer, nil
 }
 
 func (w *walk) askBlock(ctx context.Context, judge BlockJudge, r gov.Request) (gov.Answer, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/gov"
+	"github.com/verigraph/verigraph/reward/judges"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -135,6 +136,40 @@ func TestBlocksOfACellAreOneCallWithAllThatWasFoundTrueBefore(t *testing.T) {
 	require.Equal(t, []string{"@mean[34.65]"}, judge.seen[0].Given)
 	require.InDelta(t, 0.5/5, s.Infer, 1e-12, "as judged one by one")
 	require.Equal(t, 2, s.Gov.Calls)
+}
+
+func TestPanelIsAskedAboutABlockOnceAMember(t *testing.T) {
+	t.Parallel()
+	members := []*blocks{{}, {}, {}}
+	panel, err := judges.NewPanel([]reward.Judge{members[0], members[1], members[2]}, nil)
+	require.NoError(t, err)
+	s := govScorer(t, panel.Judge(), func(p *reward.Preset) {
+		p.Infer.Gov = gov.Config{Granularity: gov.Block, Context: gov.Inclusive, Stop: gov.StopBranch, Blocks: gov.BlocksCells}
+	}).Score(t.Context(), withValues(chain()).Trajectory, prompt, reference)
+	require.Equal(t, trajectory.ScoreOK, s.Status, s.Reason)
+	require.InDelta(t, 0.5/5, s.Infer, 1e-12, "as judged one by one")
+	require.Equal(t, 2, s.Gov.Calls)
+	for _, m := range members {
+		require.Len(t, m.seen, 1)
+	}
+	reasons := map[string]string{}
+	for _, v := range s.Verdicts {
+		reasons[v.Claim] = v.Judge + " " + v.Reason
+	}
+	require.Contains(t, reasons["d2"], "vote(scripted,scripted,scripted) scripted: step 2 of 2 is wrong")
+}
+
+func TestStepThatTheJudgeCantTellOfIsLeftOpenAlsoInABlock(t *testing.T) {
+	t.Parallel()
+	r := withValues(newRollout(ok).data("df@1", 0).atomic("c1", 0, "df@1", "@mean[34.65]").
+		derived("d1", 0, "d1 +", "c1").derived("d2", 0, "d2 ?", "c1").derived("d3", 0, "d3 +", "c1").submit(0, "d1", "d2", "d3"))
+	for _, g := range []gov.Granularity{gov.Atomic, gov.Block} {
+		s := govScorer(t, &scripted{}, func(p *reward.Preset) { p.Infer.Gov.Granularity = g }).Score(t.Context(), r.Trajectory, prompt, reference)
+		require.Equal(t, trajectory.ScoreOK, s.Status, s.Reason)
+		require.InDelta(t, 1, s.Infer, 0, "%s: an abstention leaves the mean", g)
+		require.False(t, s.Gov.Valid, "%s: what nobody could tell is not valid", g)
+		require.Empty(t, s.Gov.FirstFailing)
+	}
 }
 
 // The strategies agree wherever nothing is false.

@@ -108,10 +108,10 @@ type Request struct {
 }
 
 // Answer decides a request's unit. Wrong is the place in Unit of the first false node, -1 if there is
-// none; Abstained leaves the whole unit open.
+// none; Open are the places of nodes that the judge could not tell about.
 type Answer struct {
-	Wrong     int
-	Abstained bool
+	Wrong int
+	Open  []int
 }
 
 // Ask is the judge. It is called from several goroutines at once.
@@ -312,7 +312,7 @@ func (v *verification) wave(ctx context.Context, wave []int, parallel int) error
 
 func decide(a Answer, at int) State {
 	switch {
-	case a.Abstained:
+	case slices.Contains(a.Open, at):
 		return Abstained
 	case a.Wrong == at:
 		return False

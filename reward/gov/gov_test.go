@@ -34,9 +34,12 @@ func (j *judge) ask(_ context.Context, r gov.Request) (gov.Answer, error) {
 	a := gov.Answer{Wrong: -1}
 	for at, i := range r.Unit {
 		if slices.Contains(j.no, i) {
-			return gov.Answer{Wrong: at}, nil
+			a.Wrong = at
+			return a, nil
 		}
-		a.Abstained = a.Abstained || slices.Contains(j.maybe, i)
+		if slices.Contains(j.maybe, i) {
+			a.Open = append(a.Open, at)
+		}
 	}
 	return a, nil
 }

@@ -116,7 +116,7 @@ func (s *Scoring) openJudges(cfg config.Reward, rc *reward.Config) error {
 		if bare, err = judges.NewPanel(all, nil); err != nil {
 			return err
 		}
-		rc.Judge, rc.Outcome = panel, panel
+		rc.Judge, rc.Outcome = panel.Judge(), panel
 	}
 	canaries, err := judges.Canaries()
 	if err != nil {
