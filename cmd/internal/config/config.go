@@ -3,8 +3,6 @@
 package config
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +17,7 @@ import (
 	"github.com/verigraph/verigraph/policy/pool"
 	"github.com/verigraph/verigraph/reward/judges"
 	"github.com/verigraph/verigraph/reward/openai"
+	"github.com/verigraph/verigraph/reward/rpc"
 	"github.com/verigraph/verigraph/reward/scorehook"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/sandbox"
@@ -143,6 +142,19 @@ type RewardService struct {
 	Listen string `yaml:"listen"`
 	// TokenEnv names an environment variable with the bearer token that clients must send.
 	TokenEnv string `yaml:"token_env"`
+	// TLS serves encrypted; without it the service speaks in the clear.
+	TLS TLS `yaml:"tls"`
+}
+
+// Options reads what the service needs from files and the environment.
+func (s RewardService) Options() (rpc.Options, error) {
+	opts := rpc.Defaults()
+	if s.TokenEnv != "" {
+		opts.Token = rpc.Token(os.Getenv(s.TokenEnv))
+	}
+	var err error
+	opts.TLS, err = s.TLS.server("reward.service.tls")
+	return opts, err
 }
 
 // Panel returns all LLM judges, the further ones completed by the first.
@@ -189,6 +201,9 @@ func (r Reward) validate() error {
 	if name := r.Service.TokenEnv; name != "" && os.Getenv(name) == "" {
 		errs = append(errs, fmt.Errorf("reward.service.token_env: the environment variable %s is not set", name))
 	}
+	if _, err := r.Service.Options(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
@@ -210,13 +225,6 @@ type Feed struct {
 	SendTimeout time.Duration `yaml:"send_timeout"`
 }
 
-// TLS names PEM files. ClientCA asks clients for a certificate that it signed.
-type TLS struct {
-	Cert     string `yaml:"cert"`
-	Key      string `yaml:"key"`
-	ClientCA string `yaml:"client_ca"`
-}
-
 // Options reads what the feed's server needs from files and the environment.
 func (f Feed) Options() (feed.Options, error) {
 	opts := feed.Defaults()
@@ -224,34 +232,9 @@ func (f Feed) Options() (feed.Options, error) {
 	if f.TokenEnv != "" {
 		opts.Token = feed.Token(os.Getenv(f.TokenEnv))
 	}
-	if f.TLS == (TLS{}) {
-		return opts, nil
-	}
-	cert, err := tls.LoadX509KeyPair(f.TLS.Cert, f.TLS.Key)
-	if err != nil {
-		return opts, fmt.Errorf("feed.tls: %w", err)
-	}
-	opts.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}
-	if f.TLS.ClientCA != "" {
-		if opts.TLS.ClientCAs, err = LoadCA(f.TLS.ClientCA); err != nil {
-			return opts, fmt.Errorf("feed.tls.client_ca: %w", err)
-		}
-		opts.TLS.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return opts, nil
-}
-
-// LoadCA reads certificates of authorities.
-func LoadCA(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate", path)
-	}
-	return pool, nil
+	var err error
+	opts.TLS, err = f.TLS.server("feed.tls")
+	return opts, err
 }
 
 // Admin serves health, metrics and pprof.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -189,9 +188,9 @@ func (s *Scoring) openService(ctx context.Context, cfg config.RewardService) (er
 	if cfg.Listen == "" {
 		return nil
 	}
-	opts := rpc.Defaults()
-	if cfg.TokenEnv != "" {
-		opts.Token = rpc.Token(os.Getenv(cfg.TokenEnv))
+	opts, err := cfg.Options()
+	if err != nil {
+		return err
 	}
 	if s.Guard != nil {
 		opts.Paused = func() (bool, string) { st := s.Guard.State(); return st.Paused, st.Reason }

@@ -5,7 +5,9 @@ verl's configuration:
     custom_reward_function.path: .../verigraph/reward_client.py
     custom_reward_function.name: compute_score
 
-The server's address and token come from VERIGRAPH_REWARD and VERIGRAPH_REWARD_TOKEN.
+The server's address and token come from VERIGRAPH_REWARD and VERIGRAPH_REWARD_TOKEN. For a server with TLS
+VERIGRAPH_REWARD_CA names the PEM file of its authority; where it asks for a client certificate,
+VERIGRAPH_REWARD_CERT and VERIGRAPH_REWARD_KEY name that.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -30,13 +33,26 @@ class Unscored(Exception):
 
 
 class RewardClient:
-    """Scores rollouts. Safe for use from many threads; close it."""
+    """Scores rollouts. Safe for use from many threads; close it.
 
-    def __init__(self, address: str, token: str | None = None, timeout: float = 600.0):
+    credentials: TLS, e.g. grpc.ssl_channel_credentials(); None talks in the clear
+    timeout: seconds that one call may take
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        timeout: float = 600.0,
+        credentials: grpc.ChannelCredentials | None = None,
+    ):
         self.timeout = timeout
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         options = [("grpc.max_send_message_length", MAX_MESSAGE), ("grpc.max_receive_message_length", MAX_MESSAGE)]
-        self._channel = grpc.insecure_channel(address, options=options)
+        if credentials is None:
+            self._channel = grpc.insecure_channel(address, options=options)
+        else:
+            self._channel = grpc.secure_channel(address, credentials, options=options)
         self._stub = rpc.RewardServiceStub(self._channel)
 
     def close(self) -> None:
@@ -94,8 +110,22 @@ def _shared() -> RewardClient:
     global _client
     with _lock:
         if _client is None:
-            _client = RewardClient(os.environ["VERIGRAPH_REWARD"], os.environ.get("VERIGRAPH_REWARD_TOKEN"))
+            _client = RewardClient(
+                os.environ["VERIGRAPH_REWARD"], os.environ.get("VERIGRAPH_REWARD_TOKEN"), credentials=_credentials()
+            )
         return _client
+
+
+def _credentials() -> grpc.ChannelCredentials | None:
+    ca, cert, key = (_pem(name) for name in ("VERIGRAPH_REWARD_CA", "VERIGRAPH_REWARD_CERT", "VERIGRAPH_REWARD_KEY"))
+    if (cert is None) != (key is None) or (cert and not ca):
+        raise ValueError("VERIGRAPH_REWARD_CERT and VERIGRAPH_REWARD_KEY go together, and with VERIGRAPH_REWARD_CA")
+    return grpc.ssl_channel_credentials(ca, key, cert) if ca else None
+
+
+def _pem(name: str) -> bytes | None:
+    path = os.environ.get(name)
+    return Path(path).read_bytes() if path else None
 
 
 def compute_score(
