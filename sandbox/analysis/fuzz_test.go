@@ -2,12 +2,9 @@ package analysis_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/sandbox/analysis"
 )
 
@@ -36,46 +33,4 @@ func FuzzEverySourceIsAnOutcomeWithoutFaultsOfThePass(f *testing.F) {
 			last = st.Line
 		}
 	})
-}
-
-// benchmarkCell is 60 lines of ordinary analysis.
-func benchmarkCell(b *testing.B) string {
-	var lines []string
-	for _, s := range readSolutions(b) {
-		for _, cell := range s.Cells {
-			lines = append(lines, strings.Split(strings.TrimRight(cell, "\n"), "\n")...)
-			if len(lines) >= 60 {
-				return strings.Join(lines, "\n")
-			}
-		}
-	}
-	b.Fatal("the solutions have fewer than 60 lines")
-	return ""
-}
-
-// BenchmarkPassAndGraphOf60LineCell is what a cell costs before it runs, and what its reports cost: the
-// analysis with its round trip, and the graph's update for each statement.
-func BenchmarkPassAndGraphOf60LineCell(b *testing.B) {
-	a := newAnalyzer(b, analysis.Config{Processes: 1})
-	cell := benchmarkCell(b)
-	var times []time.Duration
-	for b.Loop() {
-		g := evidence.New(evidence.Task{Question: "What is asked?"}, evidence.Defaults())
-		start := time.Now()
-		got, err := a.Analyze(context.Background(), cell, g.Definitions())
-		if err != nil || got.Error != "" {
-			b.Fatal(got.Error, err)
-		}
-		c := g.Begin(0, cell, got)
-		for i := range got.Statements {
-			c.Completed(evidence.Report{Index: i, Bound: got.Statements[i].Writes})
-		}
-		c.End("ok")
-		times = append(times, time.Since(start))
-	}
-	slices.Sort(times)
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	b.ReportMetric(ms(times[0]), "ms-min")
-	b.ReportMetric(ms(times[len(times)/2]), "ms-median")
-	b.ReportMetric(ms(times[len(times)*99/100]), "ms-p99")
 }

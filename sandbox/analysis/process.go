@@ -32,7 +32,7 @@ boot()`
 
 // modules are the pass's modules in an order in which each finds those it imports.
 var modules = []string{
-	"values", "scope", "tables", "taint", "machine", "files", "interp", "classes", "methods", "calls", "library", "expr", "state", "analyzer",
+	"values", "scope", "tables", "taint", "quick", "machine", "files", "interp", "classes", "methods", "calls", "library", "expr", "state", "analyzer",
 }
 
 const (

@@ -19,6 +19,7 @@ from interp import STATEMENTS, Statements
 from machine import Machine, TooComplex
 from methods import Methods
 from library import Library
+from quick import Quick
 from state import Coder, forget
 from taint import Scan
 from values import *
@@ -84,6 +85,7 @@ class Cell:
         # Roots are allotted in pairs: one bit in use takes the other.
         m.used |= (m.used & m.OBJ) << 1 | (m.used & m.BUF) >> 1
         self.find_lost(raw)
+        self.quick = Quick(source, m.base)
 
     def find_lost(self, names):
         """What is known of no name may be, or hold, any object that there is."""
@@ -101,14 +103,17 @@ class Cell:
     def statement(self, s):
         m = self.machine
         m.begin()
-        line = min([s.lineno] + [d.lineno for d in getattr(s, "decorator_list", ())])
-        position = {"line": line, "end_line": s.end_lineno or s.lineno}
-        self.scan = Scan(self.module_path)
-        out = dict(position)
+        line = s.lineno
+        for d in getattr(s, "decorator_list", ()):
+            line = min(line, d.lineno)
+        position = {"line": line, "end_line": s.end_lineno}
+        out = position.copy()
+        self.scan = None
         try:
-            STATEMENTS[type(s)](m, s)
-            m.taints |= self.scan.scan(s)
-            self.raised(s, out)
+            STATEMENTS[s.__class__](m, s)
+            self.search(s)
+            if m.bound:
+                self.raised(s, out)
             self.describe(out)
             return out
         except TooComplex:
@@ -120,9 +125,17 @@ class Cell:
             trouble = "internal: %s" % type(e).__name__
         finally:
             m.total += m.steps
+        self.scan = Scan(self.module_path)
         m.taints |= self.scan.scan(s)
         self.give_up(s, trouble, position)
         return position
+
+    def search(self, s):
+        """Adds the denied constructs that stand in s."""
+        m = self.machine
+        if not self.quick.passes(s, len(m.calls)):
+            self.scan = Scan(self.module_path)
+            m.taints |= self.scan.scan(s)
 
     def module_path(self, name):
         env = self.machine.module.env
@@ -137,55 +150,71 @@ class Cell:
         m = self.machine
         env = m.module.env if m.module.env is not None else {}
         must = m.module.must
-        writes, maybe, deletes = [], [], []
+        writes, maybe, deletes, mutated = [], [], [], []
         for name, v in env.items():
             if v is DELETED:
                 if name in must:
                     deletes.append(name)
                 continue
-            old = m.base.get(name)
-            if v.kind in LIBRARY and not v.own and (old is None or old.kind in LIBRARY and not old.own):
-                continue
+            if v.kind in LIBRARY and not v.own:
+                old = m.base.get(name)
+                if old is None or old.kind in LIBRARY and not old.own:
+                    continue
             (writes if name in must else maybe).append(name)
-        mutated = []
         if m.mutated:
-            for name, v in m.base.items():
-                reach = v.own | v.holds
-                if v.code:
-                    reach |= m.code_reach(v.code, set())
-                if reach & m.mutated:
-                    mutated.append(name)
-                    if v.kind == FILE and v.own & m.mutated:
-                        m.write_through(v)
-            # Stored values of files opened earlier and written through a wrapper.
-            for name in mutated:
-                v = m.base[name]
-                if v.kind == FILE and name not in env:
-                    m.write_through(v)
-        # A name that is bound anew has its version from that.
-        mutated = [n for n in mutated if not (n in must and n in env)]
+            mutated = self.mutated(env, must)
         reads = m.reads
         control = (m.ctl | m.loaded) & ~reads
-        self.names(out, "reads", reads)
-        self.names(out, "control", control)
-        put(out, "writes", writes)
-        put(out, "maybe_writes", maybe)
-        put(out, "mutates", mutated)
-        put(out, "deletes", deletes)
-        put(out, "files", [f for i, f in enumerate(m.files) if m.file_bits >> i & 1])
+        if reads:
+            out["reads"] = self.names(reads)
+        if control:
+            out["control"] = self.names(control)
+        if writes:
+            out["writes"] = sorted(writes)
+        if maybe or mutated or deletes or m.written or m.untracked or m.taints:
+            put(out, "maybe_writes", maybe)
+            put(out, "mutates", mutated)
+            put(out, "deletes", deletes)
+            put(out, "written_files", m.written)
+            put(out, "untracked", m.untracked)
+            put(out, "taints", m.taints)
+        if m.file_bits:
+            out["files"] = self.files(m.file_bits)
         if m.flags & DYNAMIC:
             out["dynamic_files"] = True
-        put(out, "written_files", m.written)
         if m.dynamic_writes:
             out["dynamic_writes"] = True
-        put(out, "untracked", m.untracked)
-        put(out, "taints", m.taints)
-        calls = [self.call(c) for c in m.calls.values()]
-        calls += self.calls_in_bodies(m.calls)
-        calls.sort(key=lambda c: (c["line"], c["column"]))
+        calls = [self.call(c) for c in m.calls.values()] if m.calls else []
+        if self.scan is not None and self.scan.calls:
+            calls += self.calls_in_bodies(m.calls)
         if calls:
+            calls.sort(key=lambda c: (c["line"], c["column"]))
             out["calls"] = calls
-        self.definitions(env, mutated, out)
+        if env or mutated or m.unseen:
+            self.definitions(env, mutated, out)
+
+    def mutated(self, env, must):
+        """The names whose objects the statement may change in place."""
+        m = self.machine
+        mutated = []
+        for name, v in m.base.items():
+            reach = v.own | v.holds
+            if v.code:
+                reach |= m.code_reach(v.code, set())
+            if reach & m.mutated:
+                mutated.append(name)
+                if v.kind == FILE and v.own & m.mutated:
+                    m.write_through(v)
+        # Stored values of files opened earlier and written through a wrapper.
+        for name in mutated:
+            v = m.base[name]
+            if v.kind == FILE and name not in env:
+                m.write_through(v)
+        # A name that is bound anew has its version from that.
+        return [n for n in mutated if not (n in must and n in env)]
+
+    def files(self, mask):
+        return sorted([f for i, f in enumerate(self.machine.files) if mask >> i & 1])
 
     def raised(self, s, out):
         """Names that may be bound anew when the statement raises, with what is then known of them: nothing."""
@@ -199,12 +228,13 @@ class Cell:
         m = self.machine
         delta = {}
         frozen = {}
+        changed = m.heap.owners | m.mutated
         for name, v in env.items():
             if v is DELETED:
                 if name in m.module.must:
                     frozen[name] = None
             else:
-                frozen[name] = m.live(v)
+                frozen[name] = m.live(v) if changed else v
         for name in mutated:
             if name not in env:
                 v = m.base[name]
@@ -215,16 +245,17 @@ class Cell:
             # Names that the state does not hold, seen for the first time.
             if name not in frozen and name in m.base:
                 frozen[name] = m.live(m.base[name])
+        encode = self.coder.encode
         for name, v in frozen.items():
             if v is None:
                 delta[name] = None
                 m.base.pop(name, None)
-                continue
-            encoded = self.coder.encode(v)
-            delta[name] = encoded
-        self.coder.raw.update(self.coder.new)
-        delta.update(self.coder.new)
-        self.coder.new = {}
+            else:
+                delta[name] = encode(v)
+        if self.coder.new:
+            self.coder.raw.update(self.coder.new)
+            delta.update(self.coder.new)
+            self.coder.new = {}
         self.coder.closures = {}
         for name, v in frozen.items():
             if v is not None:
@@ -232,16 +263,17 @@ class Cell:
         if delta:
             out["definitions"] = delta
 
-    def names(self, out, key, mask):
-        m = self.machine
-        if mask:
-            found = []
-            while mask:
-                low = mask & -mask
-                found.append(m.names[low.bit_length() - 1])
-                mask ^= low
-            found.sort()
-            out[key] = found
+    def names(self, mask):
+        names = self.machine.names
+        if not mask & (mask - 1):
+            return [names[mask.bit_length() - 1]]
+        found = []
+        while mask:
+            low = mask & -mask
+            found.append(names[low.bit_length() - 1])
+            mask ^= low
+        found.sort()
+        return found
 
     def call(self, entry):
         lib, node, dynamic, arguments, template = entry
@@ -256,11 +288,14 @@ class Cell:
         return out
 
     def argument(self, name, node, v, whole):
-        m = self.machine
         out = {"name": name, "expression": self.text(node)}
-        self.names(out, "reads", v.reads)
-        self.names(out, "control", v.ctl & ~v.reads)
-        put(out, "files", [f for i, f in enumerate(m.files) if v.files >> i & 1])
+        if v.reads:
+            out["reads"] = self.names(v.reads)
+        control = v.ctl & ~v.reads
+        if control:
+            out["control"] = self.names(control)
+        if v.files:
+            out["files"] = self.files(v.files)
         if v.flags & DYNAMIC:
             out["dynamic_files"] = True
         if v.flags & UNTRACKED:
@@ -274,6 +309,8 @@ class Cell:
         if self.lines is None:
             self.lines = self.source.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8").split(b"\n")
         first, last = node.lineno - 1, node.end_lineno - 1
+        if first == last:
+            return self.lines[first][node.col_offset:node.end_col_offset][:MAX_EXPRESSION].decode("utf-8", "ignore")
         lines = self.lines[first:last + 1]
         if not lines:
             return ""

@@ -18,14 +18,12 @@ class Expressions:
         self.steps += 1
         if self.steps > self.limit:
             raise TooComplex()
-        return EXPRESSIONS[type(n)](self, n)
+        return EXPRESSIONS[n.__class__](self, n)
 
     def e_constant(self, n):
         value = n.value
-        if type(value) is str:
-            return V(SCALAR, const=frozenset((value,))) if len(value) <= 300 else V(SCALAR)
-        if value is Ellipsis:
-            return V(SCALAR)
+        if value.__class__ is str and len(value) <= 300:
+            return V(SCALAR, 0, 0, (), 0, 0, 0, 0, frozenset((value,)))
         return V(SCALAR)
 
     def e_name(self, n):

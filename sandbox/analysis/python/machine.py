@@ -215,6 +215,23 @@ class Machine:
 
     def load(self, name):
         f = self.frame
+        if f is not self.module:
+            v = self.load_inner(f, name)
+            if v is not None:
+                return v
+        v = self.module.env.get(name) if self.module.env is not None else None
+        if v is not None:
+            if v is DELETED:
+                return UNBOUND
+        else:
+            v = self.cache.get(name)
+            if v is None:
+                v = self.cache[name] = self.before(name)
+            self.loaded |= v.reads
+        return self.live(v) if self.heap.owners or self.mutated else v
+
+    def load_inner(self, f, name):
+        """The value of a name of a function's or comprehension's scope; None when it is the module's."""
         here = True
         while f.kind != "mod":
             if name in f.globals:
@@ -227,17 +244,7 @@ class Machine:
                     return UNBOUND
             here = here and f.kind == "comp"
             f = f.parent
-        env = self.module.env
-        v = env.get(name) if env is not None else None
-        if v is not None:
-            if v is DELETED:
-                return UNBOUND
-            return self.live(v)
-        v = self.cache.get(name)
-        if v is None:
-            v = self.cache[name] = self.before(name)
-        self.loaded |= v.reads
-        return self.live(v)
+        return None
 
     def before(self, name):
         """The value that a module-level name had when the statement began."""
