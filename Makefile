@@ -128,6 +128,16 @@ test-verl: $(VERL)/.ready out/verl/batch.parquet ## test the adapters inside a r
 	cd clients/python/verl_tests && VERIGRAPH_BATCH=$(CURDIR)/out/verl/batch.parquet \
 	  VERIGRAPH_PROMPTS=$(CURDIR)/out/verl/prompts.parquet VERIGRAPH_TOKENIZER=$(CURDIR)/policy/scripted/tokenizer.json \
 	  $(CURDIR)/$(VERL)/bin/python -m pytest -q -c pytest.ini .
+	$(MAKE) test-verl-line
+
+test-verl-line: $(VERL)/.ready out/verl/batch.parquet ## a batch through the whole line for every adapter, inside a real verl
+	@rm -rf out/verl/line
+	sed 's|PRESET|out/verl/preset.yaml|' clients/python/verl_tests/line/line.yaml > out/verl/line.yaml
+	VERIGRAPH_PROMPTS=$(CURDIR)/out/verl/prompts.parquet VERIGRAPH_SCRIPT=$(CURDIR)/examples/dabench/script.jsonl \
+	  bin/verigraph run $(DABENCH) --policy script:examples/dabench/script.jsonl --limit 3 --config out/verl/line.yaml \
+	  --out out/verl/line --trainer "$(VERL)/bin/python -m pytest -q -c clients/python/verl_tests/pytest.ini clients/python/verl_tests/line" \
+	  || { cat out/verl/line/trainer.log; exit 1; }
+	@cat out/verl/line/trainer.log
 
 test-verl-older: $(OLDER:%=$(VERL)-%/.ready) ## the padded contract inside older verls
 	for v in $(OLDER); do (cd clients/python/verl_tests && PYTHONPATH=$(CURDIR)/$(VERL)-$$v \
@@ -153,7 +163,7 @@ bench: bench-client
 bench-client: $(CLIENT)/.ready ## padding of 512 rows of 10,000 tokens
 	$(CLIENT)/bin/python clients/python/bench/padding.py
 
-.PHONY: test-verl test-verl-older train-tiny test-wheel bench-client
+.PHONY: test-verl test-verl-line test-verl-older train-tiny test-wheel bench-client
 
 # The policy. LIVE starts a real vLLM on the CPU (about 5 GB in .venv/vllm); an own server is tested with
 # VERIGRAPH_LIVE_POLICY_URL, _MODEL and _TOKENIZER set and `go test ./rollout/live`.

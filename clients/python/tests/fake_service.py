@@ -35,6 +35,9 @@ class FakeService:
         self.version = version
         self.policies.append((version, list(endpoints), incarnation))
 
+    def policy_version(self) -> int:
+        return self.version
+
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
         self.requests.append((step, list(prompts)))
         for number, p in reversed(list(enumerate(prompts))):  # the last one ends first

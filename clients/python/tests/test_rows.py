@@ -1,13 +1,15 @@
 """What the verl adapters do without verl: order, counts, lost rollouts, settings, prompts."""
 
 import json
+import pickle
 
+import grpc
 import numpy as np
 import pyarrow as pa
 import pytest
 from fake_service import FakeService
 
-from verigraph import LengthError
+from verigraph import CheckError, InvalidArgument, LengthError
 from verigraph.requests import GREEDY, Policy, RequestedPrompt, RolloutsFailed, Sampling
 from verigraph.verl import rows, servers
 from verigraph.verl.prompts import requested
@@ -229,6 +231,46 @@ def test_the_policy_is_set_on_every_change_and_only_then():
     for version, endpoints in [(0, ["a"]), (0, ["a"]), (1, ["a"]), (1, ["a", "b"]), (1, ["a", "b"]), (0, ["a", "b"])]:
         policy.update(version, endpoints)
     assert service.policies == [(0, ["a"], 3), (1, ["a"], 3), (1, ["a", "b"], 3)]
+
+
+def test_a_version_that_is_not_known_stays_as_it_is():
+    service = FakeService()
+    service.version = 7
+    policy = Policy(service)
+    policy.update(None, ["a"]).update(None, ["a"]).update(None, ["b"]).update(9, ["b"]).update(None, ["c"])
+    assert service.policies == [(7, ["a"], 0), (7, ["b"], 0), (9, ["b"], 0), (9, ["c"], 0)]
+
+
+def test_another_process_of_the_trainer_may_be_ahead():
+    service = FakeService()
+    service.version = 6
+
+    def refuse(version, endpoints, *, incarnation):
+        if version < service.version:
+            raise InvalidArgument(grpc.StatusCode.INVALID_ARGUMENT, f"policy version {version} after 6")
+        raise InvalidArgument(grpc.StatusCode.INVALID_ARGUMENT, "endpoint matches no pattern")
+
+    service.set_policy = refuse
+    policy = Policy(service)
+    policy.update(5, ["a"])
+    policy.update(6, ["a"])  # which the other one stated
+    with pytest.raises(InvalidArgument, match="matches no pattern"):
+        policy.update(7, ["a"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidArgument(grpc.StatusCode.INVALID_ARGUMENT, "d"),
+        CheckError(3, ["a", "b"]),
+        LengthError("long"),
+        RolloutsFailed({"u": "lost"}),
+        SettingsError(["a", "b"]),
+    ],
+)
+def test_errors_survive_the_way_from_a_ray_worker_to_the_trainer(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize(

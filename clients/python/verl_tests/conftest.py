@@ -1,5 +1,6 @@
 """The adapters inside an installed verl, on the CPU: its real configuration, Ray and TransferQueue."""
 
+import asyncio
 import os
 from importlib import resources
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import ray
 import torch
 import verl
 from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 from verl import DataProto
 
 from verigraph import Batch
@@ -130,6 +132,35 @@ def objects(values: list) -> np.ndarray:
     out = np.empty(len(values), object)
     out[:] = values
     return out
+
+
+def verls_overlong(batch: DataProto, max_length: int, buffer: int) -> list[float]:
+    """What verl's DAPORewardManager adds for length to each row that it is given."""
+    from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
+
+    rule = {"enable": True, "len": buffer, "penalty_factor": 1.0, "log": True}
+    config = {"reward": {"reward_kwargs": {"max_resp_len": max_length, "overlong_buffer_cfg": rule}}}
+    tokenizer = SimpleNamespace(decode=lambda ids, skip_special_tokens: "")
+    manager = DAPORewardManager(
+        config=OmegaConf.create(config), tokenizer=tokenizer, compute_score=lambda **_: 0.0
+    )
+    rows = [
+        DataProto.from_dict(
+            tensors={k: batch.batch[k][i : i + 1] for k in ("responses", "attention_mask")},
+            non_tensors={
+                "data_source": objects(["x"]),
+                "reward_model": objects([{"ground_truth": ""}]),
+                "extra_info": objects([{}]),
+            },
+        )
+        for i in range(len(batch))
+    ]
+
+    async def run() -> list[dict]:
+        manager.loop = asyncio.get_running_loop()
+        return [await manager.run_single(row) for row in rows]
+
+    return [float(r["reward_extra_info"]["overlong_reward"]) for r in asyncio.run(run())]
 
 
 @pytest.fixture(scope="session")

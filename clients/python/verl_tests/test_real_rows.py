@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import objects, trainer_config
+from conftest import objects, trainer_config, verls_overlong
 from fake_service import FakeService
 from omegaconf import OmegaConf
 from verl import DataProto
@@ -36,52 +36,18 @@ def test_verls_grpo_gives_finite_advantages_to_the_rows_of_a_real_run(real_batch
 
 
 def test_our_overlong_reward_is_verls(real_batch):
-    from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
-
     assert real_batch.metadata["overlong_owner"] == "reward"
     shaped = real_batch.column("overlong_reward")
     assert (shaped < 0).any()
     assert (shaped == 0).any()
-    config = OmegaConf.create(
-        {
-            "reward": {
-                "reward_kwargs": {
-                    "max_resp_len": 1000,
-                    "overlong_buffer_cfg": {"enable": True, "len": 400, "penalty_factor": 1.0, "log": True},
-                }
-            }
+    arrays = real_batch.to_arrays()
+    batch = DataProto.from_dict(
+        tensors={
+            k: torch.from_numpy(np.ascontiguousarray(arrays[k])) for k in ("responses", "attention_mask")
         }
     )
-    manager = _build(DAPORewardManager, config)
-    arrays = real_batch.to_arrays()
-    for i in range(real_batch.num_rows):
-        row = DataProto.from_dict(
-            tensors={
-                k: torch.from_numpy(np.ascontiguousarray(arrays[k][i : i + 1]))
-                for k in ("responses", "attention_mask")
-            },
-            non_tensors={
-                "data_source": objects(["x"]),
-                "reward_model": objects([{"ground_truth": ""}]),
-                "extra_info": objects([{}]),
-            },
-        )
-        result = asyncio.run(_run(manager, row))
-        assert float(result["reward_extra_info"]["overlong_reward"]) == pytest.approx(
-            float(shaped[i]), abs=1e-6
-        )
-        seq = float(real_batch.column("seq_reward")[i]) + float(shaped[i])
-        assert float(real_batch.column("reward")[i]) == pytest.approx(seq, abs=1e-6)
-
-
-def _build(cls, config):
-    tokenizer = SimpleNamespace(decode=lambda ids, skip_special_tokens: "")
-    return cls(config=config, tokenizer=tokenizer, compute_score=lambda **_: 0.0)
-
-
-async def _run(manager, row):
-    manager.loop = asyncio.get_running_loop()
-    return await manager.run_single(row)
+    assert verls_overlong(batch, 1000, 400) == pytest.approx(shaped.tolist(), abs=1e-6)
+    assert real_batch.column("reward") == pytest.approx(real_batch.column("seq_reward") + shaped, abs=1e-6)
 
 
 class Loop(RemoteAgentLoop):

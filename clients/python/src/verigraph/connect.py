@@ -57,6 +57,10 @@ class Connection:
         """Raises FailedPrecondition when a later incarnation of the trainer has spoken."""
         self._feed.set_policy(version, incarnation, [host_port(e) for e in endpoints], paused)
 
+    def policy_version(self) -> int:
+        """The version that was stated last, by whomever."""
+        return self._feed.status().policy_version
+
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
         """Every group once, as they end. The step only names the request in the log."""
         waiting = {p.uid: _asked(p) for p in prompts}

@@ -1,4 +1,7 @@
-"""Typed errors: one class per wire code, and one each for damaged, broken and over-long batches."""
+"""Typed errors: one class per wire code, and one each for damaged, broken and over-long batches.
+
+All of them survive pickling, since Ray carries them from worker to trainer.
+"""
 
 import grpc
 
@@ -14,6 +17,9 @@ class FeedError(VerigraphError):
         super().__init__(f"{code.name}: {details}")
         self.code = code
         self.details = details
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.code, self.details)
 
 
 class InvalidArgument(FeedError):
@@ -87,6 +93,9 @@ class CheckError(VerigraphError, ValueError):
         super().__init__(f"batch {sequence}: " + "; ".join(problems))
         self.sequence = sequence
         self.problems = problems
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.sequence, self.problems)
 
 
 class LengthError(VerigraphError, ValueError):

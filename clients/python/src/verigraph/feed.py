@@ -65,6 +65,7 @@ class Status:
     reasons: dict[str, int] = field(default_factory=dict)
     ages: dict[int, int] = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
+    policy_version: int = 0
 
 
 @dataclass(frozen=True)
@@ -313,6 +314,7 @@ class Feed:
             "ledger": ledger,
             "reasons": dict(answer.reasons),
             "ages": dict(answer.ages),
+            "policy_version": answer.policy.version,
             "waiting": tuple(f"{w.count} {w.what} for: {w.reason}" for w in answer.waiting),
         }
         plain = {f: getattr(answer, f) for f in Status.__dataclass_fields__ if f not in special}

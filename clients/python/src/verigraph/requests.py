@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from verigraph.errors import VerigraphError
+from verigraph.errors import InvalidArgument, VerigraphError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -91,6 +91,9 @@ class RolloutService(Protocol):
     ) -> None:
         """Tells the workers which weights the endpoints (HOST:PORT or URLs) serve from now on."""
 
+    def policy_version(self) -> int:
+        """The version that was stated last, by whomever."""
+
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
         """Yields every requested group once, in the order in which they end."""
 
@@ -106,12 +109,16 @@ class RolloutsFailed(VerigraphError):
         super().__init__(f"none of {len(reasons)} groups was delivered; first: {first[0]}: {first[1]}")
         self.reasons = reasons
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.reasons,)
+
 
 @dataclass
 class Policy:
     """Calls set_policy whenever version or endpoints change, and only then. Threads may share it.
 
-    A version that is behind is not stated again: threads of two steps may overlap.
+    A version that is behind is not stated again: threads of two steps may overlap, and so may processes, as
+    the workers of verl's agent loops are.
     """
 
     service: RolloutService
@@ -119,12 +126,22 @@ class Policy:
     _current: tuple[int, tuple[str, ...]] | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
-    def update(self, version: int, endpoints: Sequence[str]) -> Self:
-        """States which weights are served now."""
+    def update(self, version: int | None, endpoints: Sequence[str]) -> Self:
+        """States which weights are served now; None leaves the version as it is."""
         with self._lock:
-            newest = version if self._current is None else max(version, self._current[0])
+            known = self.service.policy_version() if self._current is None and version is None else -1
+            newest = max(known if version is None else version, -1 if self._current is None else self._current[0])
             wanted = (newest, tuple(endpoints))
             if wanted != self._current:
-                self.service.set_policy(newest, list(endpoints), incarnation=self.incarnation)
-                self._current = wanted
+                self._current = (self._state(*wanted), wanted[1])
         return self
+
+    def _state(self, version: int, endpoints: Sequence[str]) -> int:
+        """Returns the version that holds afterwards: a later one if another process was faster."""
+        try:
+            self.service.set_policy(version, list(endpoints), incarnation=self.incarnation)
+        except InvalidArgument:
+            if (ahead := self.service.policy_version()) <= version:
+                raise
+            return ahead
+        return version

@@ -22,6 +22,9 @@ class SettingsError(VerigraphError, ValueError):
         super().__init__("; ".join(problems))
         self.problems = problems
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.problems,)
+
 
 def get(config: Any, path: str, default: Any = None) -> Any:
     """config.a.b for "a.b", in nested mappings or OmegaConf; default where a part is missing or null."""

@@ -36,7 +36,7 @@ class Stepper:
         self, manager: Any, prompts: Sequence[RequestedPrompt], step: int, validate: bool
     ) -> Iterator[GroupResult]:
         """Sets the policy if it changed, asks, and checks what the service states about every group."""
-        version = servers.version(step, validate)
+        version = servers.version(step, validate) if step >= 0 else None  # verl did not say
         self.policy.update(version, servers.addresses(manager, self.settings))
         asked = {p.uid: p.sampling for p in prompts}
         for result in self.service.request_groups(prompts, step=step):
