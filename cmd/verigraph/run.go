@@ -246,6 +246,9 @@ func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdo
 	if runErr == nil && !sum.accounted() {
 		runErr = fmt.Errorf("the ledger does not balance: %+v", sum.Ledger)
 	}
+	if runErr == nil {
+		runErr = l.judgeGone(sum, o.out)
+	}
 	return errors.Join(runErr, closeErr)
 }
 
@@ -413,6 +416,19 @@ func (l *localLine) awaitAcks(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// judgeGone is the error of a run whose last groups were scored without the judge.
+func (l *localLine) judgeGone(sum summary, out string) error {
+	if l.reward.Scoring.Guard == nil {
+		return nil
+	}
+	st := l.reward.Scoring.Guard.State()
+	if !st.GaveUp {
+		return nil
+	}
+	return fmt.Errorf("the judge fails its canaries (%s): %d of %d rollouts left unscored; with a judge that works, verigraph score %s scores what is kept",
+		st.Reason, sum.Ledger.Unscored, sum.Ledger.Dispatched, out)
 }
 
 func (l *localLine) close() error {

@@ -2,39 +2,14 @@ package judges
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
-	judgeprompts "github.com/verigraph/verigraph/configs/prompts/judge"
 	"github.com/verigraph/verigraph/reward"
-	"github.com/verigraph/verigraph/trajectory"
 )
-
-// Canary is a step with a known verdict.
-type Canary struct {
-	Name       string                 `json:"name"`
-	Question   string                 `json:"question"`
-	Premises   []string               `json:"premises"`
-	Reasoning  string                 `json:"reasoning"`
-	Conclusion string                 `json:"conclusion"`
-	Want       trajectory.VerdictKind `json:"want"`
-}
-
-// Canaries returns the shipped ones.
-func Canaries() ([]Canary, error) {
-	data, err := judgeprompts.FS.ReadFile("canaries.json")
-	if err != nil {
-		return nil, fmt.Errorf("judges: %w", err)
-	}
-	var out []Canary
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("judges: canaries.json: %w", err)
-	}
-	return out, nil
-}
 
 // GuardConfig configures a Guard.
 type GuardConfig struct {
@@ -43,11 +18,14 @@ type GuardConfig struct {
 	Paused time.Duration `yaml:"paused"`
 	// Allowed is how many canaries may fail in one check.
 	Allowed int `yaml:"allowed"`
+	// MaxPause is how long scoring may be paused until it goes on without the judge: what needs a new
+	// verdict then leaves unscored at once, until the canaries pass. 0 waits without end.
+	MaxPause time.Duration `yaml:"max_pause"`
 }
 
 // GuardDefaults check every five minutes.
 func GuardDefaults() GuardConfig {
-	return GuardConfig{Every: 5 * time.Minute, Paused: 30 * time.Second, Allowed: 1}
+	return GuardConfig{Every: 5 * time.Minute, Paused: 30 * time.Second, Allowed: 1, MaxPause: 30 * time.Minute}
 }
 
 // Validate reports every problem at once.
@@ -55,6 +33,9 @@ func (c GuardConfig) Validate() error {
 	var errs []error
 	if c.Every <= 0 || c.Paused <= 0 {
 		errs = append(errs, fmt.Errorf("canaries: every %s and paused %s must be positive", c.Every, c.Paused))
+	}
+	if c.MaxPause < 0 {
+		errs = append(errs, fmt.Errorf("canaries.max_pause: %s is negative", c.MaxPause))
 	}
 	if c.Allowed < 0 {
 		errs = append(errs, fmt.Errorf("canaries.allowed: %d is negative", c.Allowed))
@@ -64,7 +45,8 @@ func (c GuardConfig) Validate() error {
 
 // GuardState is what a guard knows.
 type GuardState struct {
-	Paused bool
+	// Paused: the canaries fail. GaveUp: they have for MaxPause, and scoring goes on without the judge.
+	Paused, GaveUp bool
 	// Reason says which canaries failed in the last check.
 	Reason string
 	Since  time.Time
@@ -73,9 +55,12 @@ type GuardState struct {
 	FailedChecks int
 }
 
-// Guard runs canaries beside the work.
+// Guard runs canaries beside the work. No work begins before the first check, so that a judge that is
+// still starting, or was never there, costs no rollout.
 //
-//	working --more than Allowed canaries fail--> paused --they pass--> working
+//	starting --they pass--> working --more than Allowed fail--> paused --MaxPause--> gave up
+//	    +------------more than Allowed fail-----------------------^  |                  |
+//	                       working <-----------------they pass-------+------------------+
 type Guard struct {
 	judge    reward.Judge
 	canaries []Canary
@@ -87,7 +72,8 @@ type Guard struct {
 	state    GuardState
 	last     time.Time
 	ok       bool
-	resumed  chan struct{} // closed when not paused
+	open     bool          // work may begin
+	resumed  chan struct{} // closed while open
 }
 
 // NewGuard watches over a judge, which must not stand behind a cache. Notify is called on each change
@@ -99,27 +85,64 @@ func NewGuard(judge reward.Judge, canaries []Canary, cfg GuardConfig, notify fun
 	if len(canaries) <= cfg.Allowed {
 		return nil, fmt.Errorf("canaries: %d canaries and %d allowed to fail watch over nothing", len(canaries), cfg.Allowed)
 	}
-	g := &Guard{judge: judge, canaries: canaries, cfg: cfg, notify: notify, checking: make(chan struct{}, 1), resumed: make(chan struct{})}
-	close(g.resumed)
-	return g, nil
+	return &Guard{judge: judge, canaries: canaries, cfg: cfg, notify: notify, checking: make(chan struct{}, 1), resumed: make(chan struct{})}, nil
 }
 
 // Run checks until ctx ends.
 func (g *Guard) Run(ctx context.Context) error {
 	for {
 		g.check(ctx)
-		every := g.cfg.Every
+		wait := g.cfg.Every
 		if g.State().Paused {
-			every = g.cfg.Paused
+			wait = g.cfg.Paused
+			if left, counting := g.patience(); counting {
+				wait = min(wait, left)
+			}
 		}
-		timer := time.NewTimer(every)
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
 		case <-timer.C:
+			g.giveUp()
 		}
 	}
+}
+
+// patience is how long the present pause may still last, and whether it is bounded.
+func (g *Guard) patience() (time.Duration, bool) {
+	st := g.State()
+	if !st.Paused || st.GaveUp || g.cfg.MaxPause == 0 {
+		return 0, false
+	}
+	return max(g.cfg.MaxPause-time.Since(st.Since), 0), true
+}
+
+// giveUp ends a pause that has lasted too long.
+func (g *Guard) giveUp() {
+	if left, counting := g.patience(); !counting || left > 0 {
+		return
+	}
+	g.mu.Lock()
+	g.state.GaveUp = true
+	g.admit(true)
+	state := g.state
+	g.mu.Unlock()
+	if g.notify != nil {
+		g.notify(state)
+	}
+}
+
+// admit opens or shuts the way for work; g.mu is held.
+func (g *Guard) admit(open bool) {
+	switch {
+	case open && !g.open:
+		close(g.resumed)
+	case !open && g.open:
+		g.resumed = make(chan struct{})
+	}
+	g.open = open
 }
 
 // Admit waits while scoring is paused.
@@ -132,7 +155,7 @@ func (g *Guard) Admit(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-resumed:
-			if !g.State().Paused {
+			if st := g.State(); !st.Paused || st.GaveUp {
 				return nil
 			}
 		}
@@ -165,19 +188,7 @@ func (g *Guard) check(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	var failed []error
-	for _, c := range g.canaries {
-		v, err := g.judge.Entails(ctx, reward.Step{Question: c.Question, Premises: c.Premises, Reasoning: c.Reasoning, Conclusion: c.Conclusion})
-		switch {
-		case err != nil:
-			failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
-		case v.Kind != c.Want:
-			failed = append(failed, fmt.Errorf("%s: %s, want %s", c.Name, v.Kind, c.Want))
-		}
-		if len(failed) > g.cfg.Allowed {
-			break // enough to pause; a judge that is down would keep the rest waiting
-		}
-	}
+	failed := g.ask(ctx)
 	if ctx.Err() != nil {
 		return false // stopping says nothing about the judge
 	}
@@ -190,21 +201,19 @@ func (g *Guard) settle(failed []error) bool {
 	changed := g.state.Paused == ok
 	g.last, g.ok = time.Now(), ok
 	g.state.Checks++
-	g.state.Reason = ""
-	if err := errors.Join(failed...); err != nil {
-		g.state.Reason = err.Error()
+	var why []string
+	for _, err := range failed {
+		why = append(why, err.Error())
 	}
+	g.state.Reason = strings.Join(why, "; ")
 	if !ok {
 		g.state.FailedChecks++
 	}
 	if changed {
 		g.state.Paused, g.state.Since = !ok, g.last
-		if ok {
-			close(g.resumed)
-		} else {
-			g.resumed = make(chan struct{})
-		}
+		g.state.GaveUp = false
 	}
+	g.admit(ok || g.state.GaveUp)
 	state := g.state
 	g.mu.Unlock()
 	if changed && g.notify != nil {

@@ -106,7 +106,7 @@ func (j *Judge) complete(ctx context.Context, p *prompt, material any, room int)
 		}
 		d := max(pause, x.retryAfter)
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
-			return reply{}, fmt.Errorf("deadline %s is before the next try: %w", j.cfg.Deadline, err)
+			return reply{}, fmt.Errorf("the deadline is before the next try: %w", err)
 		}
 		if werr := j.wait(ctx, d); werr != nil {
 			return reply{}, fmt.Errorf("%w: %w", werr, err)

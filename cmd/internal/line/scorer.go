@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -88,8 +89,7 @@ func NewScoring(cfg config.Reward, store reward.Store, log *zap.Logger) (_ *Scor
 }
 
 func (s *Scoring) openJudges(cfg config.Reward, rc *reward.Config) error {
-	var members []reward.Judge
-	var outcomes []reward.OutcomeJudge
+	var bare []reward.Judge // the guard's calls never come from the cache
 	for _, jc := range cfg.Panel() {
 		j, err := openai.New(jc)
 		if err != nil {
@@ -98,39 +98,54 @@ func (s *Scoring) openJudges(cfg config.Reward, rc *reward.Config) error {
 		for _, w := range jc.Warnings() {
 			s.log.Warn(w, zap.String("model", jc.Model))
 		}
-		s.judges = append(s.judges, j)
-		members, outcomes = append(members, s.cache.Judge(j)), append(outcomes, s.cache.Outcome(j))
+		s.judges, bare = append(s.judges, j), append(bare, j)
 	}
-	var bare reward.Judge = s.judges[0] // the guard's calls never come from the cache
+	if err := s.watch(cfg, bare); err != nil {
+		return err
+	}
+	rc.Healthy = s.Guard.Healthy
+	var members []reward.Judge
+	var outcomes []reward.OutcomeJudge
+	for _, j := range s.judges {
+		guarded := s.Guard.Judge(j)
+		members, outcomes = append(members, s.cache.Judge(guarded)), append(outcomes, s.cache.Outcome(guarded))
+	}
 	rc.Judge, rc.Outcome = members[0], outcomes[0]
 	if len(members) > 1 {
 		panel, err := judges.NewPanel(members, outcomes)
 		if err != nil {
 			return err
 		}
-		var all []reward.Judge
-		for _, j := range s.judges {
-			all = append(all, j)
-		}
-		if bare, err = judges.NewPanel(all, nil); err != nil {
+		rc.Judge, rc.Outcome = panel.Judge(), panel
+	}
+	return nil
+}
+
+// watch sets the guard over the judges, which vote on its canaries as they do on the work.
+func (s *Scoring) watch(cfg config.Reward, members []reward.Judge) error {
+	judge := members[0]
+	if len(members) > 1 {
+		panel, err := judges.NewPanel(members, nil)
+		if err != nil {
 			return err
 		}
-		rc.Judge, rc.Outcome = panel.Judge(), panel
+		judge = panel
 	}
 	canaries, err := judges.Canaries()
 	if err != nil {
 		return err
 	}
-	s.Guard, err = judges.NewGuard(bare, canaries, cfg.Canaries, func(st judges.GuardState) {
-		if st.Paused {
+	s.Guard, err = judges.NewGuard(judge, canaries, cfg.Canaries, func(st judges.GuardState) {
+		switch {
+		case st.GaveUp:
+			s.log.Error("scoring goes on without the judge: what needs a new verdict leaves unscored",
+				zap.Duration("paused_for", time.Since(st.Since)), zap.String("reason", st.Reason))
+		case st.Paused:
 			s.log.Error("scoring is paused: the judge fails its canaries", zap.String("reason", st.Reason))
-			return
+		default:
+			s.log.Info("scoring goes on: the judge passes its canaries")
 		}
-		s.log.Info("scoring goes on: the judge passes its canaries")
 	})
-	if err == nil {
-		rc.Healthy = s.Guard.Healthy
-	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/leader"
@@ -92,8 +93,14 @@ func (s *RewardServer) stages(ctx context.Context, st feed.Status) (feed.Status,
 		if err != nil {
 			return st, err
 		}
+		reason := stage.reason
+		if stage.stream == jetstream.Trajectories && s.Scoring.Guard != nil {
+			if guard := s.Scoring.Guard.State(); guard.Paused && !guard.GaveUp {
+				reason = fmt.Sprintf("the judge, which has failed its canaries since %s (%s)", guard.Since.Format(time.TimeOnly), guard.Reason)
+			}
+		}
 		if len(keys) > 0 {
-			st.Waiting = append(st.Waiting, feed.Waiting{What: "groups in " + stage.stream, Count: int64(len(keys)), Reason: stage.reason})
+			st.Waiting = append(st.Waiting, feed.Waiting{What: "groups in " + stage.stream, Count: int64(len(keys)), Reason: reason})
 		}
 	}
 	if n := st.BatchesWritten - st.BatchesAcknowledged; n > 0 {
