@@ -208,10 +208,16 @@ soak: python ## 10,000 sessions in a row, and nothing is left of them
 SEED ?= 1
 KILLS ?= 20
 
-kill: ## kill every part of the line KILLS times in the order of SEED, and compare what the trainer saw
-	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/internal/line -run EveryPartIsKilled -v -timeout 40m
+kill: python ## kill every process KILLS times in the order of SEED and fill the disk, and compare what the trainer saw
+	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/internal/line -run EveryPartIsKilled -count=1 -v -timeout 40m
+	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/verigraph -run ProcessesAreKilled -count=1 -v -timeout 60m
 
 .PHONY: kill
+
+test-gcs: ## the gs:// store against a fake of Google Cloud Storage, a module of its own
+	cd tools/gcs && go test -tags gcs -count=1 ./...
+
+.PHONY: test-gcs
 
 bench-delivery: python ## rows of 8k tokens beside pyarrow, encodings, delivery of 1 GiB, latency to the trainer
 	go test -run '^$$' -bench . -benchtime 500ms ./dataset/parquet

@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	gcblob "gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
@@ -68,7 +71,14 @@ func Open(ctx context.Context, rawURL string) (*Store, error) {
 
 // Put writes an object durably. Writing the same name again replaces it.
 func (s *Store) Put(ctx context.Context, name string, data []byte) error {
-	if err := s.bucket.WriteAll(ctx, name, data, nil); err != nil {
+	err := s.bucket.WriteAll(ctx, name, data, nil)
+	for range 20 { // DeleteAll, of any process, may take the directory away before the file stands in it
+		if s.dir == "" || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		err = s.bucket.WriteAll(ctx, name, data, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("blob: put %s: %w", name, err)
 	}
 	return s.sync(name)
@@ -103,11 +113,20 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// DeleteAll removes every object whose name starts with prefix.
+// DeleteAll removes every object whose name starts with prefix, and of a directory store the directories below it.
 func (s *Store) DeleteAll(ctx context.Context, prefix string) error {
 	names, err := s.Names(ctx, prefix)
 	for _, name := range names {
 		err = errors.Join(err, s.Delete(ctx, name))
+	}
+	if s.dir == "" {
+		return err
+	}
+	for _, name := range append(names, prefix) {
+		// What is not empty stays: an object may have been put there meanwhile.
+		for dir := path.Dir(name); dir != "." && strings.HasPrefix(dir+"/", prefix) && os.Remove(filepath.Join(s.dir, dir)) == nil; {
+			dir = path.Dir(dir)
+		}
 	}
 	return err
 }

@@ -1,22 +1,19 @@
 package blob_test
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/blob/blobtest"
 )
 
 // stores opens one store of each kind.
@@ -41,61 +38,61 @@ func stores(t *testing.T) map[string]*blob.Store {
 
 func TestEveryKindOfStoreKeepsTheSamePromises(t *testing.T) {
 	for name, s := range stores(t) {
-		ctx := t.Context()
-		data := bytes.Repeat([]byte("0123456789"), 10_000)
-		_, err := s.Get(ctx, "batches/1")
-		require.ErrorIs(t, err, blob.ErrNotFound, name)
-		require.NoError(t, s.Put(ctx, "batches/1", data), name)
-		got, err := s.Get(ctx, "batches/1")
-		require.NoError(t, err, name)
-		require.Equal(t, data, got, name)
-		r, err := s.ReadRange(ctx, "batches/1", 5, 10)
-		require.NoError(t, err, name)
-		part, err := io.ReadAll(r)
-		require.NoError(t, err, name)
-		require.NoError(t, r.Close())
-		require.Equal(t, "5678901234", string(part), name)
-		require.NoError(t, s.Delete(ctx, "batches/1"), name)
-		require.NoError(t, s.Delete(ctx, "batches/1"), name)
-		_, err = s.Get(ctx, "batches/1")
-		require.ErrorIs(t, err, blob.ErrNotFound, name)
+		t.Run(name, func(t *testing.T) { blobtest.Promises(t, s) })
 	}
 }
 
-func TestDataFilesTravelByDigestAndDamageIsNoticed(t *testing.T) {
-	for name, s := range stores(t) {
-		ctx := t.Context()
-		src := filepath.Join(t.TempDir(), "a.csv")
-		require.NoError(t, os.WriteFile(src, []byte("x\n1\n"), 0o600))
-		sum := sha256.Sum256([]byte("x\n1\n"))
-		digest := hex.EncodeToString(sum[:])
-		require.NoError(t, s.PutFile(ctx, digest, src), name)
-		require.NoError(t, s.PutFile(ctx, digest, "/nowhere"), "%s: a file that is there is not read again", name)
-		dir := t.TempDir()
-		path, err := s.Fetch(ctx, digest, dir)
-		require.NoError(t, err, name)
-		got, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Equal(t, "x\n1\n", string(got), name)
-
-		require.NoError(t, s.Put(ctx, blob.DataName(digest), []byte("other")), name)
-		_, err = s.Fetch(ctx, digest, t.TempDir())
-		require.ErrorContains(t, err, "has digest", name)
+// TestNoEmptyDirectoryIsLeft: a run frees thousands of groups, each with a directory of its own.
+func TestNoEmptyDirectoryIsLeft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := blob.OpenDir(dir)
+	require.NoError(t, err)
+	defer s.Close()
+	for _, name := range []string{"parts/r/1-0/a", "parts/r/1-0/b", "parts/r/2-0/a"} {
+		require.NoError(t, s.Put(t.Context(), name, []byte("x")))
 	}
-}
-
-func TestCanceledPutLeavesNoObject(t *testing.T) {
-	for name, s := range stores(t) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.Error(t, s.Put(ctx, "half", []byte("x")), name)
-		_, err := s.Get(t.Context(), "half")
-		require.ErrorIs(t, err, blob.ErrNotFound, name)
-	}
+	require.NoError(t, s.Delete(t.Context(), "parts/r/1-0/a"))
+	require.DirExists(t, filepath.Join(dir, "parts/r/1-0"), "it holds another object")
+	require.NoError(t, s.DeleteAll(t.Context(), "parts/r/1-0/"))
+	require.NoDirExists(t, filepath.Join(dir, "parts/r/1-0"))
+	require.DirExists(t, filepath.Join(dir, "parts/r/2-0"))
+	require.NoError(t, s.DeleteAll(t.Context(), "parts/"))
+	require.NoDirExists(t, filepath.Join(dir, "parts"))
+	require.DirExists(t, dir, "the store itself stays")
+	require.NoError(t, s.Put(t.Context(), "parts/r/3-0/a", []byte("x")))
 }
 
 func TestUnknownSchemeNamesTheChoices(t *testing.T) {
 	t.Parallel()
 	_, err := blob.Open(t.Context(), "ftp://host/dir")
 	require.ErrorContains(t, err, "s3://")
+}
+
+// TestAPutIsNotLostToTheRemovalOfItsDirectory: workers store parts of groups while the leader frees others of the same name.
+func TestAPutIsNotLostToTheRemovalOfItsDirectory(t *testing.T) {
+	t.Parallel()
+	s, err := blob.OpenDir(t.TempDir())
+	require.NoError(t, err)
+	defer s.Close()
+	var g errgroup.Group
+	g.Go(func() error {
+		for range 300 {
+			if err := s.DeleteAll(t.Context(), "parts/"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for range 2 {
+		g.Go(func() error {
+			for i := range 300 {
+				if err := s.Put(t.Context(), "parts/r/1-0/"+strconv.Itoa(i), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, g.Wait())
 }

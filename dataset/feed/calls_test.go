@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,6 +171,7 @@ func TestEveryReasonHasItsWireCode(t *testing.T) {
 		{feed.ErrInvalid, codes.InvalidArgument},
 		{feed.ErrNoBatch, codes.NotFound},
 		{feed.ErrStorage, codes.Unavailable},
+		{fmt.Errorf("%w: no answer: %w", feed.ErrStorage, context.DeadlineExceeded), codes.Unavailable},
 		{feed.ErrDamaged, codes.DataLoss},
 		{errors.New("anything else"), codes.Internal},
 		{status.Error(codes.Aborted, "made by a source"), codes.Aborted},

@@ -48,9 +48,9 @@ var wireCodes = []struct {
 	{ErrSlow, codes.Unavailable},
 	{ErrNotLeading, codes.Unavailable},
 	{ErrStopping, codes.Unavailable},
+	{ErrStorage, codes.Unavailable}, // also where the broker's answer, not the caller's time, ran out
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 	{context.Canceled, codes.Canceled},
-	{ErrStorage, codes.Unavailable},
 }
 
 // toStatus gives an error its wire form.

@@ -70,9 +70,9 @@ type control struct {
 	references func(ctx context.Context, ref task.Reference) error
 }
 
-// wire gives a leader's refusal its place in the feed's table; anything else ended the leader, and the
-// call may be repeated at the next one.
-func wire(err error) error {
+// wire gives a leader's refusal its place in the feed's table; anything else ended the leader or a wait of its own, and
+// the call may be repeated.
+func wire(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -82,7 +82,7 @@ func wire(err error) error {
 		return fmt.Errorf("%w: %w", feed.ErrInvalid, err)
 	case errors.Is(err, leader.ErrNotLeading):
 		return fmt.Errorf("%w: %w", feed.ErrNotLeading, err)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil:
 		return err
 	}
 	return fmt.Errorf("%w: %w", feed.ErrStorage, err)
@@ -99,7 +99,7 @@ func (c control) Commit(ctx context.Context, step, sequence int64) (int, error) 
 		return 0, err
 	}
 	n, err := cur.Commit(ctx, step, sequence)
-	return n, wire(err)
+	return n, wire(ctx, err)
 }
 
 // SetPolicy implements feed.Control.
@@ -109,7 +109,7 @@ func (c control) SetPolicy(ctx context.Context, p feed.Policy, acknowledged int6
 		return err
 	}
 	if err := cur.SetPolicy(ctx, policyOf(p), acknowledged); err != nil {
-		return wire(err)
+		return wire(ctx, err)
 	}
 	return c.tellWorkers(ctx, cur)
 }
@@ -125,7 +125,7 @@ func (c control) Restore(ctx context.Context, step, base int64, p feed.Policy, m
 	}
 	dropped, err := cur.Restore(ctx, step, base, policyOf(p), leader.RestoreMode(mode))
 	if err != nil {
-		return nil, wire(err)
+		return nil, wire(ctx, err)
 	}
 	return dropped, c.tellWorkers(ctx, cur)
 }
@@ -156,7 +156,7 @@ func (c control) Request(ctx context.Context, asked []feed.Asked) ([]string, err
 		list[i] = leader.Asked{UID: a.UID, Prompt: a.Submission.Prompt, Rollouts: a.Rollouts, Validate: a.Submission.Validate}
 	}
 	dispatches, err := cur.Request(ctx, list)
-	return dispatches, wire(err)
+	return dispatches, wire(ctx, err)
 }
 
 // Ended implements feed.Control.
@@ -213,7 +213,7 @@ func (c control) Requeue(ctx context.Context, dispatch string) error {
 	if err != nil {
 		return err
 	}
-	return wire(cur.Requeue(ctx, dispatch))
+	return wire(ctx, cur.Requeue(ctx, dispatch))
 }
 
 // cursors stores cursors in the state bucket.

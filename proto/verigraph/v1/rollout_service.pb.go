@@ -1142,7 +1142,9 @@ type SetPolicyRequest struct {
 	Incarnation int64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// HOST:PORT of the policy's servers; each must match the run's allow-list.
 	Endpoints []string `protobuf:"bytes,3,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	// No new groups are dispatched.
+	// True from before the weights change until the new ones are served: no group is dispatched and no policy
+	// call begins; calls under way end as they will. False, also when left out, goes on. The state holds until
+	// the next SetPolicy, Restore or RequestBatch with a policy, over restarts of the leader too.
 	Paused        bool `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
