@@ -2,8 +2,8 @@ package rollout
 
 import "github.com/verigraph/verigraph/trajectory"
 
-// omitted stands where an old observation was in a compressed context.
-const omitted = "<tool_response>\n(omitted: an earlier observation)\n</tool_response>"
+// OmittedObservation stands where an old observation was in a compressed context.
+const OmittedObservation = "<tool_response>\n(omitted: an earlier observation)\n</tool_response>"
 
 // reserve is the room for a turn under which the context is compressed: a whole turn, but no more
 // than a quarter of what a segment can hold.
@@ -22,7 +22,7 @@ func (m *Machine) compress(delta []int32) bool {
 	for i, past := range m.history {
 		kept = append(kept, past.ids...)
 		if i < last {
-			kept = append(kept, m.chat.Delta(past.closed, omitted)...)
+			kept = append(kept, m.chat.Delta(past.closed, OmittedObservation)...)
 		}
 	}
 	total := len(kept) + len(delta)

@@ -64,7 +64,7 @@ func TestCompressedContextBeginsASegmentThatHoldsExactlyWhatThePolicySaw(t *test
 	first := e.encode(think + block("step"))
 	require.Equal(t, first, segments[1].ResponseIDs[:len(first)], "the history begins with the very ids of the first turn")
 	text := string(e.tok.Decode(segments[1].ResponseIDs))
-	require.Contains(t, text, omitted)
+	require.Contains(t, text, OmittedObservation)
 	require.Equal(t, trajectory.SpanHistory, segments[1].Spans[0].Kind)
 }
 

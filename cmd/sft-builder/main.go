@@ -1,27 +1,75 @@
-// Command sft-builder distils the SFT corpus from stored trajectories. On this version it states its
-// purpose and refuses to build.
+// Command sft-builder distils the SFT corpus from stored trajectories, and looks after what it built.
 package main
 
 import (
+	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/verigraph/verigraph/sandbox"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+// Exit codes.
+const (
+	exitFailed = 1 // something failed
+	exitUsage  = 2 // what the user wrote is wrong
+)
 
-func run(args []string) int {
-	flags := flag.NewFlagSet("sft-builder", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "sft-builder: distils an SFT corpus from stored trajectories and batches")
-		fmt.Fprintln(flags.Output(), "\nUsage: sft-builder --help\n\nThis version has no builds yet; docs/status.md says what is there.")
+// usageError is a mistake in flags, configuration or input files.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usage(err error) error {
+	if err == nil {
+		return nil
 	}
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	return usageError{err}
+}
+
+func main() {
+	sandbox.MaybeInit() // a session's init is this binary, started again
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	root := newRoot()
+	root.SetArgs(os.Args[1:])
+	code := exitCode(root.ExecuteContext(ctx), os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil {
 		return 0
-	} else if err != nil {
-		return 2
 	}
-	flags.Usage()
-	return 2
+	fmt.Fprintf(stderr, "sft-builder: %v\n", err)
+	var u usageError
+	if errors.As(err, &u) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sft-builder",
+		Short:         "Distil an SFT corpus from stored trajectories: build, generate, inspect, verify",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(newBuild(), newSynthetic())
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error { return usage(cobra.NoArgs(cmd, args)) }
+
+func exactArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return usage(cobra.ExactArgs(n)(cmd, args)) }
 }

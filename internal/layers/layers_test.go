@@ -36,7 +36,7 @@ func packages(t *testing.T) []pkg {
 // adapters are the only packages that may import a technology, by the technology's import prefix.
 var adapters = map[string][]string{
 	"github.com/nats-io/":               {"jetstream"},
-	"github.com/parquet-go/":            {"dataset/parquet", "dataset/promptfile"},
+	"github.com/parquet-go/":            {"dataset/parquet", "dataset/promptfile", "sft/output"},
 	"google.golang.org/grpc":            {"dataset/feed", "reward/rpc", "reward/scorehook", "proto/verigraph/v1", "cmd/"},
 	"github.com/sashabaranov/":          {"reward/openai", "policy/openaichat"},
 	"github.com/prometheus/":            {"cmd/"},
@@ -75,7 +75,8 @@ var ranks = map[string]int{
 	"trajectory": 1,
 	"sandbox":    2, "policy": 2, "jetstream": 2,
 	"rollout": 3, "reward": 3, "dataset": 3,
-	"cmd": 4,
+	"sft": 4,
+	"cmd": 5,
 }
 
 func TestImportsPointDownTheLayers(t *testing.T) {

@@ -135,6 +135,11 @@ func clip(s string) string {
 	return s
 }
 
+// Prompt is what Compose asks a model for the submission of a graph.
+func Prompt(g *evidence.Export, question string) (system, user string) {
+	return prompt(submitted(g), question)
+}
+
 // prompt asks for a report. Claims are data: what one says to the model changes no rule, since the
 // rules are checked afterwards.
 func prompt(claims []evidence.Node, question string) (system, user string) {
