@@ -225,3 +225,14 @@ bench-delivery: python ## rows of 8k tokens beside pyarrow, encodings, delivery 
 	go test -run '^$$' -bench LatencyFromScoredGroup -benchtime 100x ./cmd/internal/line
 
 .PHONY: bench-delivery
+
+# The viewer's page. Its bundle is committed, so that only those who change it need Node.
+VIEWER := viewer/web
+
+$(VIEWER)/node_modules/.package-lock.json: $(VIEWER)/package-lock.json
+	cd $(VIEWER) && npm ci --silent
+
+viewer: $(VIEWER)/node_modules/.package-lock.json ## check and bundle the viewer's page into viewer/dist
+	cd $(VIEWER) && npm run --silent check && npm run --silent build
+
+.PHONY: viewer

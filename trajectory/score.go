@@ -85,6 +85,8 @@ type Verdict struct {
 	PromptHash string      `json:"prompt_hash,omitempty"`
 	Cached     bool        `json:"cached,omitempty"`
 	Repaired   bool        `json:"repaired,omitempty"`
+	// Split: the judges of a vote did not all say the same.
+	Split bool `json:"split,omitempty"`
 }
 
 // VerdictKind is what a judge said.

@@ -225,6 +225,7 @@ func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdo
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	sum, sumErr := l.summary(end, start, memory)
+	sumErr = errors.Join(sumErr, l.lastStatus(end, o.out))
 	closeErr := l.close()
 	if sumErr != nil {
 		return errors.Join(runErr, sumErr, closeErr)
@@ -306,6 +307,7 @@ func (l *localLine) work(ctx context.Context, o runOptions, in input, stderr io.
 	g, running := errgroup.WithContext(running)
 	g.Go(func() error { return l.reward.Run(running) })
 	g.Go(func() error { return l.worker.Run(running) })
+	g.Go(func() error { return l.keepStatus(running, o.out) })
 	g.Go(func() error {
 		defer stop() // the parts above run until the work is done
 		return l.drive(running, o, in, stderr)

@@ -84,7 +84,7 @@ func (p *Panel) Entails(ctx context.Context, step reward.Step) (trajectory.Verdi
 			v.PromptHash = verdicts[i].PromptHash
 		}
 	}
-	v.Reason = strings.Join(words, "; ")
+	v.Reason, v.Split = strings.Join(words, "; "), len(votes) > 1
 	for kind, n := range votes {
 		if 2*n > len(p.members) {
 			v.Kind = kind

@@ -38,7 +38,7 @@ func Check(report string, claims []evidence.Node, question string) string {
 		c.texts[n.ID] = n.Text
 		c.all = append(c.all, n.Text)
 	}
-	for _, p := range paragraphs(report) {
+	for _, p := range Paragraphs(report) {
 		if why := c.paragraph(p); why != "" {
 			return why
 		}
@@ -100,8 +100,8 @@ func plain(p string) string {
 	return strings.NewReplacer("*", "", "__", "").Replace(p)
 }
 
-// paragraphs splits a report into headings, list items and paragraphs, each on one line.
-func paragraphs(report string) []string {
+// Paragraphs splits a report into headings, list items and paragraphs, each on one line.
+func Paragraphs(report string) []string {
 	var out []string
 	open := false
 	for _, line := range strings.Split(report, "\n") {

@@ -241,6 +241,17 @@ func (f Feed) Options() (feed.Options, error) {
 type Admin struct {
 	// Listen is HOST:PORT; empty serves nothing.
 	Listen string `yaml:"listen"`
+	// Viewer is the reward server's page of the run in reward.archive, at /view/.
+	Viewer Viewer `yaml:"viewer"`
+}
+
+// Viewer says who may open the page.
+type Viewer struct {
+	// TokenEnv names an environment variable with the token that a reader must have; without one the page is
+	// served on a loopback address only.
+	TokenEnv string `yaml:"token_env"`
+	// Hosts are names of the server, beside IP addresses and localhost.
+	Hosts []string `yaml:"hosts"`
 }
 
 // Judges.
@@ -308,6 +319,9 @@ func (c Config) ValidateReward() error {
 	}
 	if _, err := c.Feed.Options(); err != nil {
 		errs = append(errs, err)
+	}
+	if name := c.Admin.Viewer.TokenEnv; name != "" && os.Getenv(name) == "" {
+		errs = append(errs, fmt.Errorf("admin.viewer.token_env: the environment variable %s is not set", name))
 	}
 	if name := c.Feed.TokenEnv; name != "" && os.Getenv(name) == "" {
 		errs = append(errs, fmt.Errorf("feed.token_env: the environment variable %s is not set", name))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,6 +23,7 @@ import (
 	"github.com/verigraph/verigraph/reward/service"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
+	"github.com/verigraph/verigraph/viewer"
 )
 
 // overlongOwners translates the preset's owner of overlong shaping to the batch's.
@@ -42,6 +44,9 @@ type RewardServer struct {
 	bus     *jetstream.Bus
 	blobs   *blob.Store
 	run     string
+	// viewer shows the archive on the admin port; nil where it may not be shown.
+	viewer http.Handler
+	shown  *viewer.Run
 }
 
 // NewRewardServer builds the reward side of cfg.Run from the streams. Close it.
@@ -61,6 +66,9 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 			return nil, err
 		}
 		keep = s.archive.Add
+		if err := s.openViewer(ctx, cfg, log); err != nil {
+			return nil, err
+		}
 	}
 	cfg.Leader.Overlong = overlongOwners[s.Scoring.Scorer.Preset().Overlong.Owner]
 	source, err := newStage(ctx, bus, cfg.Run, jetstream.Trajectories, jetstream.Scored, ofGroup, ofScoredGroup)
@@ -129,6 +137,9 @@ func (s *RewardServer) Close() error {
 	}
 	if s.archive != nil {
 		errs = append(errs, s.archive.Close())
+	}
+	if s.shown != nil {
+		errs = append(errs, s.shown.Close())
 	}
 	if s.listen != nil {
 		if err := s.listen.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

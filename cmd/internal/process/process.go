@@ -32,6 +32,11 @@ type Part interface {
 	Close() error
 }
 
+// Paged is a Part with pages of its own on the admin port, by path.
+type Paged interface {
+	Pages() map[string]http.Handler
+}
+
 // Program describes one process.
 type Program struct {
 	Name string
@@ -136,7 +141,7 @@ func runWithAdmin(ctx context.Context, listen string, part Part) error {
 	}
 	var ready atomic.Bool
 	ready.Store(true)
-	server := &http.Server{Handler: adminMux(&ready), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: adminMux(&ready, part), ReadHeaderTimeout: 5 * time.Second}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -156,8 +161,13 @@ func runWithAdmin(ctx context.Context, listen string, part Part) error {
 	return g.Wait()
 }
 
-func adminMux(ready *atomic.Bool) http.Handler {
+func adminMux(ready *atomic.Bool, part Part) http.Handler {
 	mux := http.NewServeMux()
+	if p, ok := part.(Paged); ok {
+		for path, page := range p.Pages() {
+			mux.Handle(path, page)
+		}
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {
