@@ -224,7 +224,7 @@ func (st *Stats) overTime(rows []row) {
 	for i := range rows {
 		first, last = min(first, place(i)), max(last, place(i))
 	}
-	n := min(seriesBuckets, len(rows))
+	n := min(seriesBuckets, max(2, len(rows)/8)) // fewer would show single groups
 	width := (last - first) / float64(n)
 	st.Buckets = make([]Bucket, n)
 	sums := make([][]mean, n)

@@ -2,7 +2,7 @@ import { compact, num } from './format'
 
 interface Line { name: string; values: (number | null)[]; color: number }
 
-// Lines draws series over the same buckets; a bucket without a value is a gap.
+// Lines draws series over the same buckets; a line goes on over a bucket without a value.
 export function Lines({ title, lines, from, to, low, high }: { title: string; lines: Line[]; from: string; to: string; low?: number; high?: number }) {
   const all = lines.flatMap(l => l.values).filter((v): v is number => v !== null)
   const shown = lines.filter(l => l.values.some(v => v !== null))
@@ -15,7 +15,7 @@ export function Lines({ title, lines, from, to, low, high }: { title: string; li
   return <figure class="chart">
     <figcaption>{title} <span class="legend">{shown.map(l => <span key={l.name} class={`key s${l.color}`}>{l.name} <b>{num(last(l))}</b></span>)}</span></figcaption>
     <div class="plot">
-      <span class="axis top">{num(max, 2)}</span><span class="axis bottom">{num(min, 2)}</span>
+      <span class="axis top">{short(max)}</span><span class="axis bottom">{short(min)}</span>
       <svg viewBox={`0 0 ${w} ${h}`} preserveAspectRatio="none" role="img" aria-label={`${title}: ` + shown.map(l => `${l.name} ends at ${num(last(l))}`).join(', ')}>
         <line x1="0" x2={w} y1={y(Math.max(min, 0))} y2={y(Math.max(min, 0))} class="zero" />
         {shown.map(l => <path key={l.name} class={`line s${l.color}`} d={path(l.values, w, y)} />)}
@@ -27,15 +27,9 @@ export function Lines({ title, lines, from, to, low, high }: { title: string; li
 
 function path(values: (number | null)[], w: number, y: (v: number) => number): string {
   const step = w / Math.max(values.length - 1, 1)
-  let out = '', pen = false
-  values.forEach((v, i) => {
-    if (v === null) { pen = false; return }
-    const x = values.length === 1 ? w / 2 : i * step
-    out += `${pen ? 'L' : 'M'}${x.toFixed(1)} ${y(v).toFixed(1)}`
-    if (!pen && (values[i + 1] ?? null) === null) out += 'h1.5' // a lonely value is a dot
-    pen = true
-  })
-  return out
+  let out = ''
+  values.forEach((v, i) => { if (v !== null) out += `${out ? 'L' : 'M'}${(i * step).toFixed(1)} ${y(v).toFixed(1)}` })
+  return out.includes('L') ? out : out + 'h3' // a lonely value is a dot
 }
 
 interface Bins { min: number; max: number; bins: number[] }

@@ -4,13 +4,15 @@ import { num, percent, visible, whole, words } from './format'
 import { useAsk } from './hooks'
 import { link } from './route'
 
-const figures: [string, (s: Stats) => number | null | undefined, (v: number | null | undefined) => string][] = [
+type Figure = [name: string, of: (s: Stats) => number | null | undefined, show: (v: number | null | undefined) => string, better?: 1 | -1]
+
+const figures: Figure[] = [
   ['rollouts', s => s.rollouts, v => whole(v ?? 0)],
-  ['accuracy', s => s.accuracy, percent],
-  ['submitted', s => (s.rollouts ? s.submitted / s.rollouts : null), percent],
-  ...['total', 'process', 'infer', 'outcome', 'penalty'].map(n => [n === 'total' ? 'mean reward' : n, (s: Stats) => meanOf(s, n), (v: number | null | undefined) => num(v)] as [string, (s: Stats) => number | null | undefined, (v: number | null | undefined) => string]),
-  ...['structural', 'lexical', 'replayed', 'supported'].map(n => [n, (s: Stats) => meanOf(s, n), percent] as [string, (s: Stats) => number | null | undefined, (v: number | null | undefined) => string]),
-  ['turns', s => meanOf(s, 'turns'), v => num(v, 2)], ['failed cells', s => meanOf(s, 'errors'), v => num(v, 2)], ['tokens', s => meanOf(s, 'tokens'), v => num(v, 0)],
+  ['accuracy', s => s.accuracy, percent, 1],
+  ['submitted', s => (s.rollouts ? s.submitted / s.rollouts : null), percent, 1],
+  ...['total', 'process', 'infer', 'outcome', 'penalty'].map(n => [n === 'total' ? 'mean reward' : n, s => meanOf(s, n), v => num(v), 1] as Figure),
+  ...['structural', 'lexical', 'replayed', 'supported'].map(n => [n, s => meanOf(s, n), percent, 1] as Figure),
+  ['turns', s => meanOf(s, 'turns'), v => num(v, 2)], ['failed cells', s => meanOf(s, 'errors'), v => num(v, 2), -1], ['tokens', s => meanOf(s, 'tokens'), v => num(v, 0)],
 ]
 
 const meanOf = (s: Stats, name: string) => s.means.find(m => m.name === name)?.value
@@ -25,9 +27,9 @@ export function Compare({ run }: { run: Overview }) {
     <p class="note">{whole(data.both)} prompts are in both runs; the mean reward is higher in the second for {whole(data.better)} and lower for {whole(data.worse)}.</p>
     <div class="split">
       <table class="plain"><thead><tr><th scope="col">Figure</th><th scope="col">{data.names[0]}</th><th scope="col">{data.names[1]}</th><th scope="col">Change</th></tr></thead>
-        <tbody>{figures.map(([name, of, show]) => {
+        <tbody>{figures.map(([name, of, show, better]) => {
           const x = of(a), y = of(b)
-          return <tr key={name}><th scope="row">{name}</th><td class="n">{show(x)}</td><td class="n">{show(y)}</td><td class="n">{x != null && y != null ? <Change d={y - x} show={show} /> : ''}</td></tr>
+          return <tr key={name}><th scope="row">{name}</th><td class="n">{show(x)}</td><td class="n">{show(y)}</td><td class="n">{x != null && y != null ? <Change d={y - x} show={show} better={better} /> : ''}</td></tr>
         })}</tbody></table>
       <section aria-label="Distributions"><p class="legend"><span class="key s0">{data.names[0]}</span><span class="key s1">{data.names[1]}</span></p>
         <div class="grid">{a.histograms?.map(h => {
@@ -39,14 +41,14 @@ export function Compare({ run }: { run: Overview }) {
     <table class="plain"><thead><tr><th scope="col">Prompt</th><th scope="col">Mean reward</th><th scope="col"></th><th scope="col">Change</th><th scope="col">Right</th><th scope="col"></th></tr></thead>
       <tbody>{data.pairs.map(p => <tr key={p.prompt}><th scope="row">{visible(p.prompt)}</th>
         {[0, 1].map(k => <td key={k} class="n">{p.n[k as 0 | 1] ? <a href={link('list', '', { of: k ? '1' : '', prompt: p.prompt })}>{num(p.reward[k as 0 | 1])}</a> : 'not there'}</td>)}
-        <td class="n">{p.delta !== null && <Change d={p.delta} show={v => num(v)} />}</td>
+        <td class="n">{p.delta !== null && <Change d={p.delta} show={v => num(v)} better={1} />}</td>
         {[0, 1].map(k => <td key={k} class="n">{percent(p.acc[k as 0 | 1])}</td>)}
       </tr>)}</tbody></table>
     {data.matched > data.pairs.length && <p class="note">{whole(data.matched - data.pairs.length)} more with a smaller change are not shown.</p>}
   </div>
 }
 
-function Change({ d, show }: { d: number; show: (v: number) => string }) {
+function Change({ d, show, better }: { d: number; show: (v: number) => string; better?: 1 | -1 }) {
   if (Math.abs(d) < 1e-9) return <span class="dim">0</span>
-  return <span class={d > 0 ? 'up' : 'down'}>{d > 0 ? '+' : '−'}{show(Math.abs(d))}</span>
+  return <span class={better ? (d * better > 0 ? 'up' : 'down') : ''}>{d > 0 ? '+' : '−'}{show(Math.abs(d))}</span>
 }

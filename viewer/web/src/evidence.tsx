@@ -6,6 +6,9 @@ import { arrange, closure, edgeKey, isClaim, type Box, type Laid } from './layou
 import { NodePanel } from './node'
 import type { At } from './rollout'
 
+// readable is the scale below which the text of a node is too small.
+const readable = 0.5
+
 interface View { x: number; y: number; k: number }
 
 export function Evidence({ r, at, chosen, choose }: { r: Rollout; at: At; chosen: string; choose: (node: string) => void }) {
@@ -60,14 +63,18 @@ function Drawing({ svg, r, laid, live, picked, lit, choose }: DrawingProps) {
     setView({ k, x: (b.clientWidth - laid.width * k) / 2, y: (b.clientHeight - laid.height * k) / 2 })
   }
   useEffect(fit, [laid])
-  useEffect(() => { // bring a node that was chosen elsewhere into sight
+  useEffect(() => { // bring what was chosen, and what it rests on, into sight; what can be read already stays
     const at = picked[0] && laid.boxes.get(picked[0]), b = box.current
     if (!at || !b) return
     setView(v => {
-      const k = Math.max(v.k, 0.6)
-      const x = at.x * k + v.x, y = at.y * k + v.y
-      if (v.k >= 0.6 && x > 0 && y > 0 && x + at.w * k < b.clientWidth && y + at.h * k < b.clientHeight) return v
-      return { k, x: b.clientWidth * 0.6 - at.x * k, y: b.clientHeight / 2 - at.y * k }
+      const x = at.x * v.k + v.x, y = at.y * v.k + v.y
+      if (v.k >= readable && x > 0 && y > 0 && x + at.w * v.k < b.clientWidth && y + at.h * v.k < b.clientHeight) return v
+      const all = [...lit.nodes].map(id => laid.boxes.get(id)).filter(n => n !== undefined)
+      const left = Math.min(...all.map(n => n.x)), right = Math.max(...all.map(n => n.x + n.w))
+      const top = Math.min(...all.map(n => n.y)), bottom = Math.max(...all.map(n => n.y + n.h))
+      const k = Math.min(1.1, (b.clientWidth - 40) / (right - left), (b.clientHeight - 40) / (bottom - top))
+      if (k >= readable) return { k, x: (b.clientWidth - (left + right) * k) / 2, y: (b.clientHeight - (top + bottom) * k) / 2 }
+      return { k: 0.7, x: b.clientWidth * 0.6 - at.x * 0.7, y: b.clientHeight / 2 - at.y * 0.7 }
     })
   }, [picked.join(), laid])
   const zoom = (by: number, cx?: number, cy?: number) => setView(v => {
@@ -143,17 +150,26 @@ function label(n: GraphNode): [string, string] {
   return [`${n.id} ${n.text ?? ''}`, '']
 }
 
+// wrap breaks a text at a blank if one is near the end of the line.
+function wrap(text: string, long: number): [string, string] {
+  const all = [...text.replace(/\s+/g, ' ')]
+  if (all.length <= long) return [all.join(''), '']
+  const blank = all.lastIndexOf(' ', long)
+  const at = blank > long / 2 ? blank : long
+  return [all.slice(0, at).join(''), all.slice(at).join('').trim()]
+}
+
 function NodeShape({ n, at, r, cls, choose }: { n: GraphNode; at: Box; r: Rollout; cls: string; choose: (id: string) => void }) {
   const [first, second] = label(n)
-  const long = isClaim(n) ? 34 : 22
-  const text = visible(first)
+  const long = isClaim(n) ? 31 : 20
+  const [line, rest] = isClaim(n) ? wrap(visible(first), long) : [clip(visible(first), long), '']
   const v = verdictOf(r, n.id)
   const bad = n.untracked || n.tainted
   return <g class={`node ${n.kind} ${cls}`} transform={`translate(${at.x} ${at.y})`} data-id={n.id} tabIndex={0} role="button" aria-pressed={cls.includes('picked')} aria-label={clip(visible(`${n.kind} ${first}`), 120)}
     onClick={() => choose(n.id)} onKeyDown={e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); e.stopPropagation(); choose(n.id) } }}>
     <rect width={at.w} height={at.h} rx={n.kind === 'value' ? at.h / 2 : n.kind === 'source' ? 3 : isClaim(n) ? 10 : 5} class={bad ? 'warned' : ''} />
-    <text x={n.kind === 'value' ? 14 : 9} y="16">{clip(text, long)}</text>
-    <text x={n.kind === 'value' ? 14 : 9} y="30" class="sub">{isClaim(n) ? clip([...text].slice(long - 1).join(''), long) : clip(visible(n.untracked ? 'untracked' : second), long)}</text>
+    <text x={n.kind === 'value' ? 14 : 9} y="16">{line}</text>
+    <text x={n.kind === 'value' ? 14 : 9} y="30" class="sub">{isClaim(n) ? clip(rest, long + 2) : clip(visible(n.untracked ? 'untracked' : second), long)}</text>
     {isClaim(n) && <text x="9" y="44" class="sub">{[v && words(v.kind), n.tainted && 'tainted', n.restates && 'restates ' + n.restates].filter(Boolean).join(' · ') || n.kind}</text>}
   </g>
 }

@@ -4,8 +4,9 @@ export const none = '–'
 export function num(v: number | null | undefined, digits = 3): string {
   if (v === null || v === undefined || Number.isNaN(v)) return none
   if (Number.isInteger(v) && Math.abs(v) < 1e6) return String(v)
-  if (Math.abs(v) >= 1e5) return compact(v)
-  return v.toFixed(digits)
+  const size = Math.abs(v)
+  if (size >= 1e5) return compact(v)
+  return v.toFixed(size >= 1000 ? 0 : size >= 100 ? Math.min(digits, 1) : digits)
 }
 
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
