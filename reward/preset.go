@@ -48,6 +48,9 @@ type Infer struct {
 	Scope      Scope    `json:"scope" yaml:"scope"`
 	Restated   Handling `json:"restated" yaml:"restated"`
 	Ungrounded Handling `json:"ungrounded" yaml:"ungrounded"`
+	// Beside handles entailed conclusions that no value of a required name rests on, where a rule says what is
+	// required: trivial truths beside the answer are else the cheapest reward there is.
+	Beside Handling `json:"beside" yaml:"beside"`
 	// AnswerNeeds is what a sub-answer in a derived claim needs of the judge to be worth anything.
 	AnswerNeeds AnswerNeeds `json:"answer_needs" yaml:"answer_needs"`
 	// Strategy is edges (each derived claim on its own) or gov (Graph of Verification, by Gov).
@@ -97,7 +100,7 @@ const (
 // Handling is count (as judged) or zero (worth 0, yet part of the mean).
 type Handling string
 
-// Handlings of restated and of ungrounded conclusions.
+// Handlings of restated conclusions, and of ungrounded ones and those beside the answer.
 const (
 	HandleCount Handling = "count"
 	HandleZero  Handling = "zero"
@@ -115,7 +118,7 @@ func Defaults() Preset {
 		Name:    "default",
 		Weights: Weights{Process: 0.1, Infer: 0.1, Outcome: 0.8},
 		Infer: Infer{
-			Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero,
+			Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero, Beside: HandleZero,
 			AnswerNeeds: NeedsNotRefuted, Strategy: StrategyEdges, Gov: gov.Defaults(),
 		},
 		GateOnSubmission:            true,
@@ -156,7 +159,7 @@ func (p Preset) Validate() error {
 	for _, c := range []struct {
 		key string
 		h   Handling
-	}{{"infer.restated", p.Infer.Restated}, {"infer.ungrounded", p.Infer.Ungrounded}} {
+	}{{"infer.restated", p.Infer.Restated}, {"infer.ungrounded", p.Infer.Ungrounded}, {"infer.beside", p.Infer.Beside}} {
 		if c.h != HandleCount && c.h != HandleZero {
 			bad(c.key, "%q is neither count nor zero", c.h)
 		}

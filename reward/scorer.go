@@ -105,7 +105,7 @@ func (s *Scorer) Score(ctx context.Context, t trajectory.Trajectory, p task.Prom
 	counts := !s.preset.GateOnSubmission || stand == standAnswered
 	inf := inferResult{}
 	if s.preset.asks() && counts {
-		inf = s.scoreInfer(judging, sub, p)
+		inf = s.scoreInfer(judging, sub, p, out)
 		if inf.err != nil {
 			return s.failed(ctx, inf.err, edges, inf.verdicts)
 		}

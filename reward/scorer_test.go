@@ -26,6 +26,9 @@ func TestPresetsGiveTheHandComputedRewards(t *testing.T) {
 		submit(2, "c1", "c2", "c3", "c4", "c5")
 	right := newRollout(ok, ok).data("df@1", 0).atomic("c1", 0, "df@1", "@mean[34.65]").atomic("c2", 1, "df@1", "@max[9]").
 		derived("c3", 1, "c3 +", "c1", "c2").submit(1, "c1", "c2", "c3")
+	// The maximum is a conclusion, over a step that it needs.
+	derived := newRollout(ok, ok).data("df@1", 0).atomic("c1", 0, "df@1", "@mean[34.65]").atomic("c2", 0, "df@1", "B has 9").
+		derived("c3", 1, "B is the largest +", "c1", "c2").derived("c4", 1, "@max[9] +", "c2", "c3").submit(1, "c1", "c4")
 	missing := newRollout(ok, fail).data("df@1", 0).atomic("c1", 0, "df@1", "@mean[34.65]").derived("c2", 0, "c2 +", "c1")
 	silent := newRollout(none)
 	cases := []struct {
@@ -35,15 +38,17 @@ func TestPresetsGiveTheHandComputedRewards(t *testing.T) {
 		process, infer, outcome      float64
 		penalty, total, clipped, acc float64
 	}{
-		// R_infer: mean(+1, -0.5, +1) = 0.5 in scope all, mean(+1, -0.5) = 0.25 in scope submitted.
+		// R_infer: mean(+1, -0.5, +1) = 0.5 in scope all. In scope submitted it is mean(0, -0.5) = -0.25 where what
+		// is entailed beside the answer is worth 0.
 		{"paper", "mixed", mixed, 2.0 / 3, 0.5, 0.5, 0, 2.0/3 + 0.5 + 0.5, 2.0/3 + 1, 0},
 		{"reference", "mixed", mixed, 2.0 / 3, 0.5, 0.5, 0, 0.8/3 + 0.075 + 0.175, 0.8/3 + 0.25, 0},
 		{"outcome_only", "mixed", mixed, 2.0 / 3, 0, 0.5, 0, 0.5, 0.5, 0},
-		{"default", "mixed", mixed, 2.0 / 3, 0.25, 0.5, 0, 0.2/3 + 0.025 + 0.4, 0.2/3 + 0.425, 0},
+		{"default", "mixed", mixed, 2.0 / 3, -0.25, 0.5, 0, 0.2/3 - 0.025 + 0.4, 0.2/3 + 0.375, 0},
 		{"paper", "right", right, 1, 1, 1, 0, 3, 3, 1},
 		{"reference", "right", right, 1, 1, 1, 0, 0.9, 0.8, 1},
 		{"outcome_only", "right", right, 1, 0, 1, 0, 1, 1, 1},
-		{"default", "right", right, 1, 1, 1, 0, 1, 1, 1},
+		{"default", "right", right, 1, 0, 1, 0, 0.9, 0.9, 1},
+		{"default", "derived", derived, 1, 1, 1, 0, 1, 1, 1},
 		{"paper", "missing", missing, 0.5, 1, 0, 0, 1.5, 1.5, 0},
 		{"reference", "missing", missing, 0.5, 1, 0, -1, 0.2 + 0.15 - 1, -0.3, 0},
 		{"outcome_only", "missing", missing, 0.5, 0, 0, 0, 0, 0, 0},
@@ -215,12 +220,12 @@ func TestAbstentionsLeaveTheMeanAndAreCounted(t *testing.T) {
 
 func TestRestatedConclusionsEarnNothingAndAreNotPutToTheJudge(t *testing.T) {
 	t.Parallel()
-	r := newRollout(ok).data("df@1", 0).atomic("c1", 0, "df@1", "@mean[34.65]").restated("c2", 0, "the same +", "c1").derived("c3", 0, "step +", "c1").submit(0, "c1", "c2", "c3")
+	r := newRollout(ok).data("df@1", 0).atomic("c1", 0, "df@1", "@mean[34.65]").restated("c2", 0, "the same +", "c1").derived("c3", 0, "@max[9] by a step +", "c1").submit(0, "c1", "c2", "c3")
 	judge := &scripted{}
-	s := scorer(t, "default", judge).Score(t.Context(), r.Trajectory, prompt, reference)
+	s := scorer(t, "default", judge).Score(t.Context(), r.Trajectory, prompt, two)
 	require.InDelta(t, 0.5, s.Infer, 0)
 	require.InDelta(t, -0.025, s.Penalty, 1e-12)
-	require.Equal(t, []string{"step +"}, judge.calls)
+	require.Equal(t, []string{"@max[9] by a step +"}, judge.calls)
 	s = scorer(t, "paper", &scripted{}).Score(t.Context(), r.Trajectory, prompt, reference)
 	require.InDelta(t, 1, s.Infer, 0)
 }

@@ -58,7 +58,7 @@ type inferResult struct {
 
 // scoreInfer is the mean over the derived claims in scope. One claim's edges share one verdict and
 // count once, so padding a claim with premises moves nothing.
-func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt) inferResult {
+func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt, out outcomeResult) inferResult {
 	claims := sub.derived(s.preset.Infer.Scope)
 	if len(claims) == 0 {
 		return inferResult{}
@@ -84,11 +84,11 @@ func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt)
 	if r.err != nil {
 		return r
 	}
-	grounded := sub.closure(sub.submitted(true))
+	grounded, used := sub.closure(sub.submitted(true)), sub.used(out)
 	var sum float64
 	counted := 0
 	for i, n := range claims {
-		part := s.inferPart(n, judged[i], grounded[n.ID])
+		part := s.inferPart(n, judged[i], grounded[n.ID], used == nil || used[n.ID])
 		if part.Weight != 0 {
 			counted++
 			sum += part.Value
@@ -104,6 +104,14 @@ func (s *Scorer) scoreInfer(ctx context.Context, sub *submission, p task.Prompt)
 		}
 	}
 	return r
+}
+
+// used marks what the values of required names rest on; nil where no rule says which these are.
+func (s *submission) used(out outcomeResult) map[string]bool {
+	if out.rule == nil {
+		return nil
+	}
+	return s.closure(out.rule.Answering(s.claims, out.want))
 }
 
 // judged is what became of one derived claim: a verdict, or why there is none.
@@ -142,7 +150,7 @@ func (s *Scorer) unasked(n *evidence.Node) bool {
 }
 
 // inferPart has weight 0 where the claim is left out of the mean, else 1.
-func (s *Scorer) inferPart(n *evidence.Node, j judged, grounded bool) trajectory.Part {
+func (s *Scorer) inferPart(n *evidence.Node, j judged, grounded, used bool) trajectory.Part {
 	part := trajectory.Part{Term: termInfer, Name: n.ID, Turn: n.Turn, Weight: 1}
 	v := j.verdict
 	switch {
@@ -158,6 +166,8 @@ func (s *Scorer) inferPart(n *evidence.Node, j judged, grounded bool) trajectory
 		part.Value, part.Reason = notEntailedValue, "not entailed: "+v.Reason
 	case !grounded && s.preset.Infer.Ungrounded == HandleZero:
 		part.Reason = "entailed, over ungrounded premises"
+	case !used && s.preset.Infer.Beside == HandleZero:
+		part.Reason = "entailed, beside the answer"
 	default:
 		part.Value, part.Reason = entailedValue, "entailed: "+v.Reason
 	}

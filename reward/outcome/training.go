@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/verigraph/verigraph/evidence"
@@ -164,32 +165,41 @@ func figures(s string) []string {
 	return out
 }
 
-// Attempted reports whether a structurally grounded claim gives a value to a required name, or, where
-// an answer in words counts, is one.
+// Answering are the claims that give a value to a required name, or, where an answer in words counts, are one.
+func (r Rule) Answering(claims []Claim, want []task.NamedAnswer) []string {
+	var ids []string
+	for _, g := range r.statements(claims, want) {
+		for _, c := range g.claims {
+			ids = append(ids, c.Node.ID)
+		}
+	}
+	return ids
+}
+
+// Attempted reports whether a required name has a value that counts: something is stated, in a grounded claim,
+// and its numbers are no constants typed beside a placeholder.
 func (r Rule) Attempted(claims []Claim, want []task.NamedAnswer) bool {
+	return slices.ContainsFunc(r.statements(claims, want), func(g stated) bool {
+		return strings.TrimSpace(g.value) != "" && unfaithful(g) == ""
+	})
+}
+
+// statements are the values given to required names.
+func (r Rule) statements(claims []Claim, want []task.NamedAnswer) []stated {
 	names := map[string]bool{}
 	for _, w := range want {
 		names[w.Name] = true
 	}
+	var out []stated
 	for i := range claims {
-		if !claims[i].Structural {
-			continue
-		}
 		for _, n := range named(claims[i].Node.Text) {
 			if names[n.Name] {
-				return true
+				out = append(out, stated{n.Value, []*Claim{&claims[i]}})
 			}
 		}
 	}
-	if r.Tagged || len(names) != 1 {
-		return false
+	if len(out) == 0 && !r.Tagged && len(names) == 1 {
+		return r.untagged(claims)
 	}
-	for _, g := range r.untagged(claims) {
-		for _, c := range g.claims {
-			if c.Structural {
-				return true
-			}
-		}
-	}
-	return false
+	return out
 }
