@@ -10,7 +10,8 @@ import (
 
 // forge finds the runner's own objects, as a cell can, and speaks on the control descriptor.
 const forge = `import gc, json, os, time
-chan = [o for o in gc.get_objects() if type(o).__name__ == 'Channel'][0]
+gc.get_objects()
+chan = bind.__closure__[0].cell_contents.ask.__self__.channel
 def put(**body):
     b = json.dumps({'nonce': body.pop('nonce', chan.nonce), **body}).encode()
     os.write(3, len(b).to_bytes(4, 'big') + b)
@@ -61,7 +62,7 @@ var protocol = []hostile{
 	breaks("a half frame swallows what follows and ends there", "os.write(3, b'\\0\\0\\0\\x40{\"nonce\"')\n1"),
 	{rule: "the nonce of an earlier cell is worth nothing", code: forge + "\nstolen = chan.nonce\n# then\nput(nonce=stolen, done=ok(0))\ntime.sleep(30)", status: trajectory.CellDied, says: "said something on its control channel", own: true, off: "nonce"},
 	{rule: "a forged end is the session's own report, and its next words end it", code: forge + "\n# then\nput(done=ok(0))\nx = 1\n# then\n1", status: trajectory.CellDied, own: true, host: noRequests},
-	{rule: "frames between cells end the session", code: forge + "\ns = [o for o in gc.get_objects() if type(o).__name__ == 'Session'][0]\nend = s.end\ndef more(result): end(result); put(done=ok(0))\ns.end = more\n# then\n1\n# then\n1", status: trajectory.CellDied, says: "control channel", own: true},
+	{rule: "frames between cells end the session", code: forge + "\ns = bind.__closure__[0].cell_contents.ask.__self__\nend = s.end\ndef more(result): end(result); put(done=ok(0))\ns.end = more\n# then\n1\n# then\n1", status: trajectory.CellDied, says: "control channel", own: true},
 	{rule: "a reply that was not asked for is not there", code: "import os, select\nselect.select([3], [], [], 0.2)[0]", says: `^\[\]\n$`},
 	{rule: "a reader that steals the replies stalls itself only", code: "import threading, os\nthreading.Thread(target=os.read, args=(3, 1 << 20), daemon=True).start()\nwhile True: bind('{x}', x=1)", status: trajectory.CellTimeout, own: true, times: quick},
 	{rule: "a closed control descriptor ends the session", code: "import os; os.close(3)\nimport time; time.sleep(30)", status: trajectory.CellDied, own: true},

@@ -5,8 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +26,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(supervisorEnv) != "" {
 		superviseForEver()
 	}
+	if code, again := inOwnMounts(); again {
+		os.Exit(code)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	if err := CheckPython(ctx, python); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests need the session environment: run `make python`:", err)
@@ -37,6 +43,26 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// ownMountsEnv marks the test binary that inOwnMounts started.
+const ownMountsEnv = "SANDBOX_TEST_OWN_MOUNTS"
+
+// inOwnMounts runs the tests in a mount namespace of their own where it can: they compare the host's mounts
+// before and after a cell, and other programs mount too.
+func inOwnMounts() (code int, again bool) {
+	if os.Geteuid() != 0 || os.Getenv(ownMountsEnv) != "" {
+		return 0, false
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), ownMountsEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the death signal comes with the end of this thread
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		return 0, false // not allowed here
+	}
+	return cmd.ProcessState.ExitCode(), true
 }
 
 // engine is the one that the tests run on.

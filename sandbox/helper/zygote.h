@@ -56,11 +56,14 @@ int vg_serve(uint32_t id_inside, uint32_t id_first, uint32_t id_by_session);
 void vg_claim(void);
 int vg_threads(void);
 int vg_fork(void);
+void vg_regions(void);
+void vg_seal(void);
+size_t vg_merge(void);
 size_t vg_collapse(void);
 size_t vg_private_pages(uint64_t *out, size_t max);
 void vg_prefault(const uint64_t *ranges, size_t count);
-int vg_keep(void *dict);
-size_t vg_changes(void *dict, void **out, size_t max);
+int vg_keep(int which, void *dict);
+size_t vg_changes(int which, void *dict, void **out, size_t max);
 
 void prefault(void);
 

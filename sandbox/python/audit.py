@@ -35,8 +35,8 @@ class _Here(Exception):
 class Audit:
     """files maps real paths to names of data files; state has running; taint is told of constructs."""
 
-    def __init__(self, files, state, taint):
-        self.files, self.state, self.taint = files, state, taint
+    def __init__(self, state, taint):
+        self.files, self.state, self.taint = {}, state, taint
         self.opened = []
         self.writable = tuple(os.path.realpath(d) + "/" for d in {os.environ.get("HOME", "/scratch"), os.environ.get("TMPDIR", "/tmp")})
 

@@ -19,10 +19,10 @@ def warning_line(message, category, filename, lineno, line=None):
 
 
 class Libraries:
-    """seed is the session's; state has cell."""
+    """state has cell; the seed comes with plant."""
 
-    def __init__(self, seed, state):
-        self.seed, self.state = seed, state
+    def __init__(self, state):
+        self.seed, self.state = 0, state
         self.plots = 0
         self.hooks = {
             "numpy": self.numpy, "numpy.random": self.numpy_random, "pandas": self.pandas,
@@ -37,6 +37,12 @@ class Libraries:
             if name in sys.modules:
                 self.hooks.pop(name)(sys.modules[name])
         sys.meta_path.insert(0, self)
+
+    def plant(self, seed):
+        """Seeds what is imported already; what is imported later finds the seed here."""
+        self.seed = seed
+        if "numpy.random" not in self.hooks:
+            sys.modules["numpy.random"].seed(seed & 0xFFFFFFFF)
 
     def find_spec(self, name, path, target=None):
         hook = self.hooks.pop(name, None)

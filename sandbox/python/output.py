@@ -70,8 +70,8 @@ class Threads:
 class Output:
     """Writes to descriptor 1, at once while a cell has printed little and in blocks after that."""
 
-    def __init__(self, head, threads):
-        self.head = head
+    def __init__(self, threads):
+        self.head = 0
         self.mine = threads.mine
         # Reentrant: a finalizer or a signal handler may print in the middle of a print.
         self.lock = threading.RLock()

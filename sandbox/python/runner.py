@@ -79,7 +79,10 @@ class Namespace:
 
 
 class Session:
-    def __init__(self, start):
+    """Made before its start is known: a zygote makes one, and each fork of it is a session. What start
+    leaves to do is little, since every object that it touches is a page copied."""
+
+    def __init__(self):
         self.cell = 0
         self.running = False
         self.statement = 0
@@ -96,17 +99,37 @@ class Session:
         self.handlers = watch.Handlers(lambda: self.threads.current())
         self.alarm = self.interrupt
         self.channel = channel.Channel()
-        self.channel.nonce, self.channel.limit = start["nonce"], start["frame_bytes"]
         self.threads = output.Threads(self, watch.CELL)
-        self.out = output.Output(start["head_bytes"], self.threads)
-        files = {}
-        for name in start["files"] or ():
-            for directory in start["data_dirs"]:
-                files[os.path.realpath(os.path.join(directory, name))] = name
-        self.audit = audit.Audit(files, self, self.taint)
+        self.out = output.Output(self.threads)
+        self.audit = audit.Audit(self, self.taint)
+        self.libraries = libraries.Libraries(self)
         self.primitives = primitives.Primitives(
             self.ask, lambda: primitives.caller_line(self.filename), describe, channel.TooLong)
         self.names = Namespace(self.primitives.names)
+
+    def install(self):
+        """Puts the session's own in the place of what the interpreter has."""
+        self.libraries.install()
+        builtins.exit = builtins.quit = _exit
+        builtins.input = _input
+        self.streams = sys.__stdout__, sys.__stderr__ = output.make_streams(self.out)
+        self.threads.install()
+        self.handlers.install()
+        self.originals = watch.Originals()
+        sys.addaudithook(self.audit.hook)
+
+    def start(self, start):
+        os.set_inheritable(channel.CONTROL, False)
+        self.channel.nonce, self.channel.limit = start["nonce"], start["frame_bytes"]
+        self.out.head = start["head_bytes"]
+        for name in start["files"] or ():
+            for directory in start["data_dirs"]:
+                self.audit.files[os.path.realpath(os.path.join(directory, name))] = name
+        random.seed(start["seed"])
+        self.libraries.plant(start["seed"])
+        trace.limits.update(start["limits"])
+        if start.get("clock") is not None:
+            _part("clock").Clock(start["clock"]).install()
 
     # What is said while a cell runs.
 
@@ -268,8 +291,6 @@ class Session:
                 self.reserve = bytes(RESERVE)
             except MemoryError:
                 pass
-        if self.originals is None:
-            self.originals = watch.Originals()
         if self.streams is not None:
             # A stream that an earlier cell put in their place ended with it.
             sys.stdout, sys.stderr = self.streams
@@ -310,20 +331,17 @@ def _input(prompt=""):
     raise EOFError("input() has no one to ask in this session")
 
 
-def main():
-    os.set_inheritable(channel.CONTROL, False)
+def prepare():
+    """A session that waits for its start."""
+    session = Session()
+    session.install()
+    return session
+
+
+def main(session=None):
     start = channel.read()
-    sys.path[:] = start["sys_path"]
-    random.seed(start["seed"])
-    trace.limits.update(start["limits"])
-    if start.get("clock") is not None:
-        _part("clock").Clock(start["clock"]).install()
-    session = Session(start)
-    libraries.Libraries(start["seed"], session).install()
-    builtins.exit = builtins.quit = _exit
-    builtins.input = _input
-    session.streams = sys.__stdout__, sys.__stderr__ = output.make_streams(session.out)
-    session.threads.install()
-    session.handlers.install()
-    sys.addaudithook(session.audit.hook)
+    if session is None:
+        sys.path[:] = start["sys_path"]
+        session = prepare()
+    session.start(start)
     session.serve()

@@ -9,7 +9,7 @@ import contextvars
 import gc
 import sys
 import threading
-from operator import is_
+from operator import is_not
 
 # The cell whose handler or task runs; threads start with an empty context.
 CELL = contextvars.ContextVar("verigraph_cell", default=None)
@@ -88,6 +88,8 @@ class Hooks:
 # for another module since. To look at all of them would copy the page of each.
 BASE = None
 changed = None
+# Set by a zygote too: whether a builtin is another object than when the zygote forked.
+rebound = None
 
 
 class Originals:
@@ -104,7 +106,7 @@ class Originals:
 
     def replaced_builtins(self):
         now = builtins.__dict__
-        if len(now) == len(self.names) and all(map(is_, now.values(), self.values)):
+        if len(now) == len(self.names) and not (rebound() if rebound else any(map(is_not, now.values(), self.values))):
             return ()
         before = dict(zip(self.names, self.values))
         # `_` is where gettext and interactive interpreters keep theirs.

@@ -3,6 +3,7 @@
 Invariant: it runs no model code, has one thread when it forks, and after the last line of prepare no
 byte of its heap changes: it waits in C. What returns from the wait is a session.
 """
+import builtins
 import ctypes
 import gc
 import io
@@ -30,7 +31,7 @@ class _Over(BaseException):
     """The rehearsal is over."""
 
 
-def rehearse(runner, start, cells):
+def rehearse(runner, session, start, cells):
     """Runs a whole session up to its last cell's result, with frames to and from nobody."""
     requests = iter([start] + [{"nonce": "", "cell": i, "code": code} for i, code in enumerate(cells, 1)])
 
@@ -43,7 +44,7 @@ def rehearse(runner, start, cells):
     os.dup2(nowhere, 1)
     runner.channel.CONTROL, runner.channel.read = nowhere, read
     try:
-        runner.main()
+        runner.main(session)
     except _Over:
         pass
 
@@ -103,33 +104,33 @@ def fill_pools():
     return [[bytes(int(size) - 33) for _ in range(int(free))] for size, free in rows if int(size) > 33]
 
 
-def watch_modules(helper, watch):
-    """Lets sessions ask what changed in sys.modules without touching what did not."""
-    helper.vg_keep.argtypes = [ctypes.py_object]
-    helper.vg_changes.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_size_t]
+def watch_dicts(helper, watch):
+    """Lets sessions ask what changed in sys.modules and in builtins without touching what did not."""
+    modules, names = 0, 1
+    helper.vg_keep.argtypes = [ctypes.c_int, ctypes.py_object]
+    helper.vg_changes.argtypes = [ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_size_t]
     helper.vg_changes.restype = ctypes.c_size_t
-    sys.modules["__main__"] = types.ModuleType("__main__")  # each session has its own
-    del sys.modules["__main__"]
     watch.BASE = dict(sys.modules)
-    if helper.vg_keep(sys.modules) < 0:
+    if helper.vg_keep(modules, sys.modules) < 0 or helper.vg_keep(names, builtins.__dict__) < 0:
         raise MemoryError
+    ask, key = helper.vg_changes, (ctypes.c_void_p * 1)()
+    watch.rebound = lambda: ask(names, builtins.__dict__, key, 1)
 
     def changed():
-        modules = sys.modules
         keys = (ctypes.c_void_p * 4096)()
-        names = [ctypes.cast(keys[i], ctypes.py_object).value for i in range(helper.vg_changes(modules, keys, len(keys)))]
-        return {name: modules[name] for name in names}
+        found = [ctypes.cast(keys[i], ctypes.py_object).value for i in range(ask(modules, sys.modules, keys, len(keys)))]
+        return {name: sys.modules[name] for name in found}
     watch.changed = changed
 
 
-def train(helper, runner, config):
+def train(helper, runner, session, config):
     """The ranges of pages that a session writes before its first result, measured in a child."""
     shared = mmap.mmap(-1, 8 + RANGES * 16)
     numbers = (ctypes.c_uint64 * (1 + 2 * RANGES)).from_buffer(shared)
     pid = helper.vg_fork()
     if pid == 0:
         try:
-            rehearse(runner, config["start"], config["rehearse"])
+            rehearse(runner, session, config["start"], config["rehearse"])
             at = ctypes.cast(ctypes.addressof(numbers) + 8, ctypes.POINTER(ctypes.c_uint64))
             numbers[0] = helper.vg_private_pages(at, RANGES)
         finally:
@@ -144,9 +145,12 @@ def train(helper, runner, config):
     return ranges, count
 
 
-def prepare(runner, config):
+def prepare(config):
     sys.path[:] = config["sys_path"]
     sys.argv = ["-c"]
+    helper = ctypes.PyDLL(config["helper"])  # PyDLL: the interpreter's lock is held across the fork
+    helper.vg_private_pages.restype = helper.vg_collapse.restype = helper.vg_merge.restype = ctypes.c_size_t
+    helper.vg_regions()
     environment = set(os.environ)
     # A warning that was given here would not be given again where the model causes it.
     with warnings.catch_warnings():
@@ -158,21 +162,24 @@ def prepare(runner, config):
     close_files()
     for name in set(os.environ) - environment:  # set by what was imported
         del os.environ[name]
-    helper = ctypes.PyDLL(config["helper"])  # PyDLL: the interpreter's lock is held across the fork
-    helper.vg_private_pages.restype = helper.vg_collapse.restype = ctypes.c_size_t
     linecache.clearcache()
-    watch_modules(helper, runner.watch)
     gc.collect()
     filling = fill_pools()
+    # What every session touches comes last, so that it lies together.
+    runner = _runner()
+    session = runner.prepare()
+    watch_dicts(helper, runner.watch)
     gc.freeze()
+    helper.vg_seal()
+    helper.vg_merge()
     huge = helper.vg_collapse() if config["collapse"] else 0
-    ranges, count = train(helper, runner, config) if config["prefault"] else (None, 0)
+    ranges, count = train(helper, runner, session, config) if config["prefault"] else (None, 0)
     if count:
         helper.vg_prefault(ranges, ctypes.c_size_t(count))
     threads = helper.vg_threads()
     if threads != 1:
         raise RuntimeError(f"{threads} threads after the imports; a fork would copy one of them only")
-    return helper, (ranges, filling), {
+    return helper, runner, session, (ranges, filling), {
         "version": sys.version.split()[0], "missing": missing, "huge_pages": huge,
         "pages": sum(ranges[1:2 * count:2]) // 4096 if count else 0}
 
@@ -183,10 +190,9 @@ def _say(body):
 
 
 def main():
-    runner = _runner()
-    config = runner.channel.read()
+    config = _runner().channel.read()
     try:
-        helper, _kept, about = prepare(runner, config)
+        helper, runner, session, _kept, about = prepare(config)
     except BaseException as exc:
         _say({"failed": {"error": f"{type(exc).__name__}: {str(exc)[:2000]}"}})
         os._exit(1)
@@ -198,4 +204,4 @@ def main():
         exercise(config["rehearse"])
         _say({"ready": {"version": about["version"]}})
     helper.vg_claim()
-    runner.main()
+    runner.main(session)
