@@ -91,6 +91,8 @@ type Config struct {
 	// Limits are the trainer's prompt and response lengths.
 	Limits   dataset.Limits        `yaml:"-"`
 	Overlong dataset.OverlongOwner `yaml:"-"`
+	// OneRow refuses rollouts of several rows, for trainers that take one.
+	OneRow bool `yaml:"-"`
 }
 
 // Defaults of a leader.

@@ -179,7 +179,7 @@ func (l *Leader) goodGroups() int {
 }
 
 func (l *Leader) rowOptions() dataset.RowOptions {
-	return dataset.RowOptions{Limits: l.cfg.Limits, MinValid: l.cfg.MinValid, FillLost: l.cfg.FillLost}
+	return dataset.RowOptions{Limits: l.cfg.Limits, MinValid: l.cfg.MinValid, FillLost: l.cfg.FillLost, OneRow: l.cfg.OneRow}
 }
 
 // stall pauses everything that has to be stored; the groups concerned wait where they are.

@@ -207,11 +207,20 @@ func (r Reward) validate() error {
 	return errors.Join(errs...)
 }
 
-// Trainer states the trainer's limits in tokens. They bound the rollouts and the rows alike.
+// Trainer states the trainer's limits in tokens, which bound the rollouts and the rows alike, and what it takes.
 type Trainer struct {
 	PromptLength   int `yaml:"prompt_length"`
 	ResponseLength int `yaml:"response_length"`
+	// Contract is padded (verl's DataProto: one row per rollout) or segments (TransferQueue, and
+	// readers of Parquet that know output_idx: one row per segment).
+	Contract string `yaml:"contract"`
 }
+
+// Contracts of a trainer.
+const (
+	ContractPadded   = "padded"
+	ContractSegments = "segments"
+)
 
 // Feed is the gRPC service for trainers.
 type Feed struct {
@@ -273,7 +282,7 @@ func Defaults() Config {
 			Canaries: judges.GuardDefaults(), Verdicts: Verdicts{Store: VerdictsAuto, Memory: 100_000},
 		},
 		Leader:  leader.Defaults(),
-		Trainer: Trainer{PromptLength: 4096, ResponseLength: 16384},
+		Trainer: Trainer{PromptLength: 4096, ResponseLength: 16384, Contract: ContractPadded},
 		Feed:    Feed{Listen: "127.0.0.1:0", SendTimeout: feed.Defaults().SendTimeout},
 	}
 }
@@ -295,12 +304,17 @@ func Load(path string) (Config, error) {
 func (c *Config) Resolve() {
 	c.Rollout.MaxPromptTokens, c.Rollout.MaxResponseTokens = c.Trainer.PromptLength, c.Trainer.ResponseLength
 	c.Leader.Limits.PromptLength, c.Leader.Limits.ResponseLength = c.Trainer.PromptLength, c.Trainer.ResponseLength
+	c.Leader.OneRow = c.Trainer.Contract != ContractSegments
 	c.Leader.Run = c.Run
 }
 
 // ValidateWorker checks the sections of a rollout worker.
 func (c Config) ValidateWorker() error {
 	errs := []error{c.common(), c.Policy.validate(), c.Rollout.Validate(), c.Sandbox.Validate()}
+	if c.Rollout.Context == rollout.ContextCompress && c.Trainer.Contract == ContractPadded {
+		errs = append(errs, errors.New("rollout.context: compress makes several rows of one rollout, and trainer.contract padded takes one: "+
+			"set trainer.contract to segments if the trainer takes one row per segment, or rollout.context to append"))
+	}
 	if c.Worker.Groups < 1 {
 		errs = append(errs, fmt.Errorf("worker.groups: %d, want at least 1", c.Worker.Groups))
 	}
@@ -338,6 +352,9 @@ func (c Config) common() error {
 		if v < 1 {
 			errs = append(errs, fmt.Errorf("trainer.%s: %d, want at least 1", name, v))
 		}
+	}
+	if t := c.Trainer.Contract; t != ContractPadded && t != ContractSegments {
+		errs = append(errs, fmt.Errorf("trainer.contract: %q, want %s or %s", t, ContractPadded, ContractSegments))
 	}
 	return errors.Join(errs...)
 }

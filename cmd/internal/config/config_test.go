@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/rollout"
 )
 
 func TestDefaultsValidateWithAnEndpointAndAStore(t *testing.T) {
@@ -68,6 +69,20 @@ func TestEveryBadConfigurationFailsWithItsListedMessages(t *testing.T) {
 		}
 		require.Positive(t, wants, f)
 	}
+}
+
+func TestACompressedContextNeedsATrainerThatTakesOneRowPerSegment(t *testing.T) {
+	t.Parallel()
+	c := config.Defaults()
+	c.Blob, c.Policy.BaseURL, c.Policy.Model, c.Policy.Tokenizer = "out", "http://127.0.0.1:8000", "m", "dir"
+	c.Rollout.Context = rollout.ContextCompress
+	c.Resolve()
+	require.ErrorContains(t, c.ValidateWorker(), "trainer.contract")
+	require.True(t, c.Leader.OneRow, "the leader refuses such rollouts of a worker that was not told")
+	c.Trainer.Contract = config.ContractSegments
+	c.Resolve()
+	require.NoError(t, c.ValidateWorker())
+	require.False(t, c.Leader.OneRow)
 }
 
 func TestSecretsDoNotPrint(t *testing.T) {
