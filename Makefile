@@ -185,7 +185,7 @@ tokenizer-conformance: $(ORACLE)/.ready ## compare the tokenizer with the refere
 	@mkdir -p out
 	$(ORACLE)/bin/python policy/tokenizer/conformance/corpus.py $(QWEN3)/tokenizer.json 48000 > out/tokenizer-corpus.jsonl
 	VERIGRAPH_TOKENIZER_CORPUS=$(CURDIR)/out/tokenizer-corpus.jsonl VERIGRAPH_QWEN3_TOKENIZER=$(CURDIR)/$(QWEN3) \
-	  go test -count=1 -v -timeout 10m ./policy/tokenizer/conformance ./policy/tokenizer ./policy/chat
+	  go test -count=1 -v -timeout 10m ./policy/tokenizer/conformance ./policy/tokenizer ./policy/chat ./policy/servertok
 
 outage: ## all endpoints of the policy down for 30 s
 	VERIGRAPH_SLOW=1 go test -count=1 -v -run AllEndpointsDown -timeout 5m ./rollout

@@ -73,6 +73,9 @@ func (c Config) RoundTripper() (http.RoundTripper, error) {
 	return t, nil
 }
 
+// Root is the endpoint's URL.
+func (c *Client) Root() string { return c.root }
+
 // Open is the ledger of calls that have not ended.
 func (c *Client) Open() *Ledger { return c.open }
 

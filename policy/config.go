@@ -50,6 +50,10 @@ func Defaults() Config {
 
 // Validate reports all problems at once.
 func (c Config) Validate() error {
+	return errors.Join(c.validateURL(), c.ValidateWithoutURL())
+}
+
+func (c Config) validateURL() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("policy: "+format, args...)) }
 	if u, err := url.Parse(c.BaseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -57,6 +61,13 @@ func (c Config) Validate() error {
 	} else if u.User != nil || u.RawQuery != "" {
 		add("base_url: must hold no user info and no query: use api_key or headers")
 	}
+	return errors.Join(errs...)
+}
+
+// ValidateWithoutURL is Validate where base_url is given later, by a trainer.
+func (c Config) ValidateWithoutURL() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("policy: "+format, args...)) }
 	if c.Model == "" {
 		add("model: must name the served model")
 	}

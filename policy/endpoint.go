@@ -68,6 +68,36 @@ func (c *Client) Tokenize(ctx context.Context, text string) ([]int32, error) {
 	return *answer.Tokens, nil
 }
 
+// Detokenize asks the server for the text of ids, control tokens included (POST /detokenize). Bytes that
+// are no characters come as U+FFFD.
+func (c *Client) Detokenize(ctx context.Context, ids []int32) (string, error) {
+	body, err := json.Marshal(map[string]any{"model": c.cfg.Model, "tokens": ids, "skip_special_tokens": false})
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Prompt *string `json:"prompt"` // vLLM
+		Text   *string `json:"text"`   // SGLang
+	}
+	err = c.exchange(ctx, Call{Kind: "detokenize"}, c.cfg.RetryBudget, http.MethodPost, "/detokenize", body,
+		func(data []byte, res *CallResult) error {
+			if err := decodeInto(&answer)(data, res); err != nil {
+				return err
+			}
+			if answer.Prompt == nil {
+				answer.Prompt = answer.Text
+			}
+			if answer.Prompt == nil {
+				return fmt.Errorf("answer has no text: %s", excerpt(data))
+			}
+			return nil
+		})
+	if err != nil {
+		return "", err
+	}
+	return *answer.Prompt, nil
+}
+
 // WeightVersion asks for the version of the weights (GET /weight_info of vLLM, /model_info of
 // SGLang): -1 where the server has no such route or states no version yet.
 func (c *Client) WeightVersion(ctx context.Context) (int64, error) {

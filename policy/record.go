@@ -12,7 +12,7 @@ type Recorder interface {
 
 // Call is one HTTP exchange.
 type Call struct {
-	// Kind is completions, models, tokenize or weight_info.
+	// Kind is completions, models, tokenize, detokenize or weight_info.
 	Kind string
 	// RequestID and Session are those of the Request; empty for other kinds.
 	RequestID string

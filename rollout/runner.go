@@ -50,6 +50,9 @@ type Runner struct {
 	Templates *Templates
 	// Version is the newest policy version known.
 	Version func() int64
+	// ContextLimit is the context length that the server stated, 0 while it is not known; it holds where
+	// Config.MaxContext is 0. Nil states none.
+	ContextLimit func() int
 	// Replay runs submitted trajectories again before they are published; nil leaves them as they are.
 	Replay Replayer
 }
@@ -75,6 +78,9 @@ type shared struct {
 func (r *Runner) runShared(ctx context.Context, d task.Dispatch, sample, attempt int, common shared) trajectory.Trajectory {
 	own := *r
 	own.Config = r.Config.asked(d.Prompt.Sampling)
+	if own.Config.MaxContext == 0 && r.ContextLimit != nil {
+		own.Config.MaxContext = r.ContextLimit()
+	}
 	rn := &run{
 		Runner: &own, dispatch: d, shared: common, seed: sampleSeed(d.Seed, sample),
 		out: trajectory.Trajectory{

@@ -13,6 +13,7 @@ import (
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/probe"
+	"github.com/verigraph/verigraph/policy/servertok"
 	"github.com/verigraph/verigraph/policy/tokenizer"
 )
 
@@ -49,7 +50,7 @@ func newProbe() *cobra.Command {
 	f.StringVar(&configFile, "config", "", "a worker's configuration file (flags win over it)")
 	f.StringVar(&url, "policy", "", "policy endpoint URL")
 	f.StringVar(&model, "model", "", "name of the served model")
-	f.StringVar(&tok, "tokenizer", "", "directory with the model's tokenizer.json, to compare with the server's")
+	f.StringVar(&tok, "tokenizer", "", "directory with the model's tokenizer.json, to compare with the server's; or server: see whether one can be rebuilt from it")
 	f.StringVar(&keyEnv, "api-key-env", "", "environment variable that holds the server's key")
 	f.StringVar(&output, "output", "table", "table or json")
 	return cmd
@@ -69,7 +70,11 @@ func runProbe(cmd *cobra.Command, cfg config.Config, limits bool, output string)
 	if limits { // without a file the trainer's lengths are only defaults
 		opt.NeedContext = cfg.Trainer.PromptLength + cfg.Trainer.ResponseLength
 	}
-	if cfg.Policy.Tokenizer != "" {
+	switch cfg.Policy.Tokenizer {
+	case "":
+	case config.TokenizerServer:
+		opt.Tokenizer, opt.TokenizerError = servertok.Load(cmd.Context(), client)
+	default:
 		if opt.Tokenizer, err = tokenizer.Load(cfg.Policy.Tokenizer); err != nil {
 			return usage(err)
 		}

@@ -73,7 +73,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&o.policy, "policy", "", "policy endpoint URL, or script:FILE for scripted turns")
 	f.StringVar(&o.api, "policy-api", "", "completions (token ids), or chat: text only, for teachers and baselines, never training rows")
 	f.StringVar(&o.model, "model", "", "name of the served model")
-	f.StringVar(&o.tokenizer, "tokenizer", "", "directory with the model's tokenizer.json")
+	f.StringVar(&o.tokenizer, "tokenizer", "", "directory with the model's tokenizer.json, or server: rebuilt from the policy server")
 	f.StringVar(&o.judge, "judge", "", "judge endpoint URL (OpenAI API), or rules")
 	f.StringVar(&o.judgeModel, "judge-model", "", "name of the judge model")
 	f.IntVar(&o.groupSize, "group-size", 0, "rollouts per prompt")
@@ -193,7 +193,7 @@ func (o runOptions) prepare(ctx context.Context, changed func(string) bool) (con
 	check := cfg
 	if strings.HasPrefix(o.policy, scriptPrefix) { // filled in when the script's server runs
 		check.Policy.BaseURL, check.Policy.Model, check.Policy.Tokenizer = "http://127.0.0.1", "scripted", "scripted"
-	} else if cfg.Policy.BaseURL == "" {
+	} else if cfg.Policy.BaseURL == "" && len(cfg.Policy.Endpoints.Allow) == 0 {
 		return cfg, in, usage(errors.New("--policy: an endpoint URL or script:FILE is needed"))
 	}
 	return cfg, in, usage(errors.Join(check.ValidateWorker(), cfg.ValidateReward()))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/verigraph/verigraph/policy"
 )
 
 // Config says which endpoints serve the policy and how many calls each may hold.
@@ -69,6 +71,19 @@ func (c Config) Validate() error {
 		add("refresh and check_every: want more than 0")
 	}
 	return errors.Join(errs...)
+}
+
+// ValidateWith checks the pool and the client's part of the configuration together: base_url may be left
+// out where a trainer may name endpoints.
+func (c Config) ValidateWith(p policy.Config) error {
+	if p.BaseURL != "" || len(c.Allow) == 0 {
+		return errors.Join(c.Validate(), p.Validate())
+	}
+	err := errors.Join(c.Validate(), p.ValidateWithoutURL())
+	if c.DNS {
+		err = errors.Join(err, errors.New("policy.endpoints.dns: needs policy.base_url"))
+	}
+	return err
 }
 
 // cleanURL gives scheme://host:port. Its errors quote no user info.

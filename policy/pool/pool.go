@@ -77,7 +77,7 @@ type Status struct {
 
 // New builds a pool over base_url and urls; it makes no call.
 func New(cfg Config, p policy.Config, log *zap.Logger) (*Pool, error) {
-	if err := errors.Join(cfg.Validate(), p.Validate()); err != nil {
+	if err := cfg.ValidateWith(p); err != nil {
 		return nil, err
 	}
 	if p.Ledger == nil {
@@ -96,6 +96,9 @@ func New(cfg Config, p policy.Config, log *zap.Logger) (*Pool, error) {
 	}
 	var urls []string
 	for _, u := range append([]string{p.BaseURL}, cfg.URLs...) {
+		if u == "" {
+			continue // the trainer names it
+		}
 		clean, err := cleanURL(u)
 		if err != nil {
 			return nil, fmt.Errorf("policy: %w", err)
@@ -161,7 +164,7 @@ func (p *Pool) set(urls []string) error {
 	return nil
 }
 
-// Client is one member's client, for start-up checks.
+// Client is one member's client, for checks; nil while there is no endpoint.
 func (p *Pool) Client() *policy.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()

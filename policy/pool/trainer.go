@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -34,6 +35,9 @@ func (p *Pool) State(s Stated) {
 
 // ResetEndpoints goes back from a trainer's list to the configured endpoints.
 func (p *Pool) ResetEndpoints(ctx context.Context) error {
+	if len(p.configured) == 0 {
+		return errors.New("policy: the trainer names no endpoint, and neither policy.base_url nor policy.endpoints.urls does")
+	}
 	p.mu.Lock()
 	p.given = nil
 	p.mu.Unlock()

@@ -42,7 +42,12 @@ type Report struct {
 	Endpoint string  `json:"endpoint"`
 	Model    string  `json:"model"`
 	Checks   []Check `json:"checks"`
+	// MaxModelLen is the context limit in tokens, 0 where the server does not state it.
+	MaxModelLen int `json:"max_model_len,omitempty"`
 }
+
+// ContextLength is the name of the check whose absence a worker can live with.
+const ContextLength = "context length"
 
 // Fit reports whether nothing is missing.
 func (r Report) Fit() bool {
@@ -52,8 +57,10 @@ func (r Report) Fit() bool {
 // Options of a probe.
 type Options struct {
 	Endpoint, Model string
-	// Tokenizer is the local one; nil skips the comparison.
+	// Tokenizer is the local one, or what servertok made; nil skips the comparison.
 	Tokenizer *tokenizer.Tokenizer
+	// TokenizerError is why servertok could make none.
+	TokenizerError error
 	// Sampling is what rollouts will be sampled with.
 	Sampling trajectory.Sampling
 	// NeedContext is prompt plus response length of the trainer; 0 is unknown.
@@ -120,14 +127,15 @@ func (p *prober) model(ctx context.Context) bool {
 			continue
 		}
 		p.add("model", OK, m.Name, "")
+		p.report.MaxModelLen = m.MaxModelLen
 		switch {
 		case m.MaxModelLen == 0:
-			p.add("context length", Warning, "not stated by the server", "rollout.max_context: the server's limit")
+			p.add(ContextLength, Warning, "not stated by the server", "rollout.max_context: the server's limit")
 		case p.opt.NeedContext > m.MaxModelLen:
-			p.add("context length", Missing, fmt.Sprintf("%d tokens, prompt and response need %d", m.MaxModelLen, p.opt.NeedContext),
+			p.add(ContextLength, Missing, fmt.Sprintf("%d tokens, prompt and response need %d", m.MaxModelLen, p.opt.NeedContext),
 				"--max-model-len (vLLM), --context-length (SGLang), or a smaller trainer.response_length")
 		default:
-			p.add("context length", OK, fmt.Sprintf("%d tokens", m.MaxModelLen), "")
+			p.add(ContextLength, OK, fmt.Sprintf("%d tokens", m.MaxModelLen), "")
 		}
 		return true
 	}
@@ -229,6 +237,10 @@ func (p *prober) logprobMode(ctx context.Context) {
 }
 
 func (p *prober) tokenizer(ctx context.Context) {
+	if err := p.opt.TokenizerError; err != nil {
+		p.add("tokenizer", Missing, err.Error(), "/tokenize and /detokenize of a byte-level BPE, or policy.tokenizer: a directory with tokenizer.json")
+		return
+	}
 	if p.opt.Tokenizer == nil {
 		p.add("tokenizer", Skipped, "no local tokenizer was given", "--tokenizer DIR")
 		return

@@ -56,11 +56,15 @@ type Policy struct {
 	// API is completions (token ids in and out), or chat: text only, for teachers and baselines. What
 	// chat gives is archived and scored, and never becomes a training row.
 	API string `yaml:"api"`
-	// Tokenizer is a directory or file with the model's tokenizer.json. Not read with chat.
+	// Tokenizer is a directory or file with the model's tokenizer.json, or "server": it is rebuilt from
+	// the server's /tokenize and /detokenize. Not read with chat.
 	Tokenizer string `yaml:"tokenizer"`
 	// Endpoints are more servers of the same policy, and how many calls each may hold.
 	Endpoints pool.Config `yaml:"endpoints"`
 }
+
+// TokenizerServer is the value of policy.tokenizer that needs no file.
+const TokenizerServer = "server"
 
 // APIs of a policy endpoint.
 const (
@@ -69,13 +73,19 @@ const (
 )
 
 func (p Policy) validate() error {
-	errs := []error{p.Config.Validate(), p.Endpoints.Validate()}
+	errs := []error{p.Endpoints.ValidateWith(p.Config)}
 	switch p.API {
 	case APICompletions:
+		if p.Tokenizer == TokenizerServer && p.BaseURL == "" {
+			errs = append(errs, errors.New("policy.tokenizer: server needs policy.base_url: the tokenizer is read when the worker starts"))
+		}
 		if p.Tokenizer == "" {
-			errs = append(errs, errors.New("policy.tokenizer: a directory or file with the model's tokenizer.json is needed"))
+			errs = append(errs, errors.New("policy.tokenizer: a directory or file with the model's tokenizer.json is needed, or the word server"))
 		}
 	case APIChat:
+		if p.BaseURL == "" {
+			errs = append(errs, errors.New("policy.base_url: policy.api chat needs it"))
+		}
 		if len(p.Endpoints.URLs) > 0 || p.Endpoints.DNS {
 			errs = append(errs, errors.New("policy.endpoints: policy.api chat calls base_url alone"))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/lease"
+	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/pool"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/task"
@@ -25,26 +26,53 @@ const followEvery = time.Second
 // follower keeps a pool of endpoints at what the trainer said of its policy last. It is safe for
 // concurrent use.
 //
-// Invariant: while an address that the trainer named is not allowed here, no policy call is made, since
-// the other endpoints serve another policy than the one that the tokens would be counted under.
+// Invariants: while an address that the trainer named is not allowed here, no policy call is made, since
+// the other endpoints serve another policy than the one that the tokens would be counted under. No call is
+// made to endpoints that the trainer named before one of them has passed the probe.
 type follower struct {
 	bus    *jetstream.Bus
 	key    string
 	scheme string // of the endpoints, with ://
 	pool   *pool.Pool
+	probe  func(context.Context) error
 	log    *zap.Logger
 
 	mu      sync.Mutex
 	applied *leader.Policy // nil before the first
 	refused bool
+	begun   bool
+	probed  bool   // the endpoints that the pool holds
+	unfit   string // why the probe failed last
 }
 
-func follow(bus *jetstream.Bus, cfg config.Config, p *pool.Pool, log *zap.Logger) *follower {
+func follow(bus *jetstream.Bus, cfg config.Config, p *pool.Pool, probe func(context.Context) error, log *zap.Logger) *follower {
 	scheme := "http://"
-	if strings.HasPrefix(strings.ToLower(cfg.Policy.BaseURL), "https://") {
+	if u := cfg.Policy.BaseURL; strings.HasPrefix(strings.ToLower(u), "https://") || u == "" && cfg.Policy.TLS != (policy.TLS{}) {
 		scheme = "https://"
 	}
-	return &follower{bus: bus, key: PolicyKey(cfg.Run), scheme: scheme, pool: p, log: log}
+	return &follower{bus: bus, key: PolicyKey(cfg.Run), scheme: scheme, pool: p, probe: probe, log: log}
+}
+
+// begin looks for the first time. While the trainer says nothing the endpoints of the configuration must
+// pass the probe now; without any, calls wait until it names some.
+func (f *follower) begin(ctx context.Context) error {
+	if err := f.look(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begun = true
+	switch {
+	case f.applied != nil:
+		return nil // probed at the next look, which may wait for its servers
+	case f.pool.Client() == nil:
+		f.pool.State(pool.Stated{Paused: true})
+		f.log.Info("waiting for the trainer to name the policy's endpoints")
+		return nil
+	}
+	err := f.probe(ctx)
+	f.probed = err == nil
+	return err
 }
 
 // Run looks every second until ctx ends.
@@ -77,7 +105,7 @@ func (f *follower) look(ctx context.Context) error {
 		return err
 	}
 	old := f.applied
-	if old == nil || !slices.Equal(old.Endpoints, now.Endpoints) {
+	if old == nil && (len(now.Endpoints) > 0 || f.pool.Client() == nil) || old != nil && !slices.Equal(old.Endpoints, now.Endpoints) {
 		// No call is made between the change of the endpoints and that of their version.
 		f.pool.State(pool.Stated{Version: now.Version, Incarnation: now.Incarnation, Paused: true})
 		err := f.endpoints(ctx, now.Endpoints)
@@ -85,8 +113,12 @@ func (f *follower) look(ctx context.Context) error {
 			f.log.Error("trainer's policy refused, no policy call is made until it names others",
 				zap.Strings("endpoints", now.Endpoints), zap.Error(err))
 		}
+		f.probed = false
 	}
-	f.pool.State(pool.Stated{Version: now.Version, Incarnation: now.Incarnation, Paused: now.Paused || f.refused})
+	if f.begun && !f.probed && !f.refused && !now.Paused {
+		f.tryProbe(ctx)
+	}
+	f.pool.State(pool.Stated{Version: now.Version, Incarnation: now.Incarnation, Paused: now.Paused || f.refused || !f.probed})
 	f.applied = &now
 	if old == nil || old.Version != now.Version || old.Incarnation != now.Incarnation || old.Paused != now.Paused ||
 		!slices.Equal(old.Endpoints, now.Endpoints) {
@@ -94,6 +126,19 @@ func (f *follower) look(ctx context.Context) error {
 			zap.Bool("paused", now.Paused), zap.Strings("endpoints", now.Endpoints))
 	}
 	return nil
+}
+
+// tryProbe is repeated at every look until it passes: the trainer's servers may be starting.
+func (f *follower) tryProbe(ctx context.Context) {
+	err := f.probe(ctx)
+	if f.probed = err == nil; f.probed {
+		f.unfit = ""
+		return
+	}
+	if ctx.Err() == nil && err.Error() != f.unfit {
+		f.unfit = err.Error()
+		f.log.Error("policy servers lack something, no policy call is made until they have it", zap.Error(err))
+	}
 }
 
 // endpoints makes them the trainer's, or the configured ones where it names none.

@@ -2,9 +2,11 @@ package line
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/pool"
+	"github.com/verigraph/verigraph/policy/probe"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/task"
 )
@@ -29,9 +32,11 @@ type followed struct {
 	cfg  config.Config
 	pool *pool.Pool
 	f    *follower
-	logs *observer.ObservedLogs
-	own  string // HOST:PORT of the configured server
-	next string // of one that the trainer may name
+
+	prober *prober
+	logs   *observer.ObservedLogs
+	own    string // HOST:PORT of the configured server
+	next   string // of one that the trainer may name
 }
 
 func newFollowed(t *testing.T) *followed {
@@ -55,24 +60,45 @@ func newFollowed(t *testing.T) *followed {
 	w.own, w.next = policyServer(t), policyServer(t)
 	w.cfg.Policy.BaseURL, w.cfg.Policy.Model = "http://"+w.own, "scripted"
 	w.cfg.Policy.Endpoints.Allow = []string{w.next}
-	core, logs := observer.New(zapcore.InfoLevel)
-	w.logs = logs
-	w.pool, err = pool.New(w.cfg.Policy.Endpoints, w.cfg.Policy.Config, zap.New(core))
-	require.NoError(t, err)
-	t.Cleanup(w.pool.Close)
-	w.f = follow(w.bus, w.cfg, w.pool, zap.New(core))
+	w.connect(t)
 	return w
 }
 
+// connect begins to follow with a pool of the configuration as it is.
+func (w *followed) connect(t *testing.T) {
+	t.Helper()
+	w.build(t)
+	require.NoError(t, w.f.begin(t.Context()))
+}
+
+func (w *followed) build(t *testing.T) {
+	t.Helper()
+	core, logs := observer.New(zapcore.InfoLevel)
+	w.logs = logs
+	var err error
+	w.pool, err = pool.New(w.cfg.Policy.Endpoints, w.cfg.Policy.Config, zap.New(core))
+	require.NoError(t, err)
+	t.Cleanup(w.pool.Close)
+	tok, err := scripted.Tokenizer()
+	require.NoError(t, err)
+	w.prober = &prober{pool: w.pool, log: zap.New(core), opt: probe.Options{Model: "scripted", Tokenizer: tok, Sampling: w.cfg.Rollout.Sampling}}
+	w.f = follow(w.bus, w.cfg, w.pool, w.prober.run, zap.New(core))
+}
+
 func policyServer(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(scriptedServer(t))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+func scriptedServer(t *testing.T) http.Handler {
 	t.Helper()
 	script, err := scripted.ReadScript(strings.NewReader(`{"prompt_id":"p","turns":["x","y"]}`), "test")
 	require.NoError(t, err)
 	s, err := scripted.New(script, scripted.Defaults())
 	require.NoError(t, err)
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	return s
 }
 
 func (w *followed) say(t *testing.T, p leader.Policy) {
@@ -128,6 +154,83 @@ func TestAnAddressThatIsNotAllowedIsNamedAndNothingIsSampledUntilTheTrainerNames
 	require.NoError(t, w.f.look(t.Context()))
 	_, err = w.ask(t.Context())
 	require.NoError(t, err)
+}
+
+// broken is a policy server that gives no token ids until it is mended.
+type broken struct {
+	inner  http.Handler
+	mended atomic.Bool
+}
+
+func (b *broken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/completions" && !b.mended.Load() {
+		_, _ = w.Write([]byte(`{"choices":[{"index":0,"text":"x","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`))
+		return
+	}
+	b.inner.ServeHTTP(w, r)
+}
+
+func TestNothingIsSampledFromServersThatTheTrainerNamedUntilTheyPassTheProbe(t *testing.T) {
+	t.Parallel()
+	w := newFollowed(t)
+	b := &broken{inner: scriptedServer(t)}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	w.cfg.Policy.Endpoints.Allow = []string{"127.0.0.0/8"}
+	w.connect(t)
+	w.say(t, leader.Policy{Version: 1, Endpoints: []string{strings.TrimPrefix(server.URL, "http://")}})
+	require.NoError(t, w.f.look(t.Context()))
+	require.NoError(t, w.f.look(t.Context()))
+	said := w.logs.FilterMessageSnippet("lack something").All()
+	require.Len(t, said, 1, "said once")
+	require.Contains(t, said[0].ContextMap()["error"], "token ids: ")
+	require.Contains(t, said[0].ContextMap()["error"], "-> return_token_ids: vLLM 0.10.2 or newer")
+	gone, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer leave()
+	_, err := w.ask(gone)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	b.mended.Store(true)
+	require.NoError(t, w.f.look(t.Context()))
+	_, err = w.ask(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 32768, w.prober.contextLimit())
+}
+
+func TestAWorkerWithoutAnAddressWaitsForTheTrainersAndProbesThemThen(t *testing.T) {
+	t.Parallel()
+	w := newFollowed(t)
+	w.cfg.Policy.BaseURL = ""
+	w.connect(t)
+	require.Empty(t, w.endpoints())
+	require.Zero(t, w.prober.contextLimit())
+	gone, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer leave()
+	_, err := w.ask(gone)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the wait is not a failure of the policy")
+	w.say(t, leader.Policy{Version: 3})
+	require.NoError(t, w.f.look(t.Context()))
+	require.Contains(t, w.logs.FilterLevelExact(zapcore.ErrorLevel).All()[0].ContextMap()["error"], "names no endpoint")
+	w.say(t, leader.Policy{Version: 3, Endpoints: []string{w.next}, Paused: true})
+	require.NoError(t, w.f.look(t.Context()))
+	require.Zero(t, w.prober.contextLimit(), "a paused server is not asked")
+	w.say(t, leader.Policy{Version: 3, Endpoints: []string{w.next}})
+	require.NoError(t, w.f.look(t.Context()))
+	c, err := w.ask(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, policy.Versions{Known: true, Start: 3, End: 3}, c.Versions)
+	require.Equal(t, 32768, w.prober.contextLimit())
+}
+
+func TestAWorkerDoesNotStartOnAServerThatLacksSomethingAndNamesEachOption(t *testing.T) {
+	t.Parallel()
+	w := newFollowed(t)
+	server := httptest.NewServer(&broken{inner: scriptedServer(t)})
+	t.Cleanup(server.Close)
+	w.cfg.Policy.BaseURL = server.URL
+	w.build(t)
+	err := w.f.begin(t.Context())
+	require.ErrorContains(t, err, "token ids: ")
+	require.ErrorContains(t, err, "-> return_token_ids")
 }
 
 func TestAPausedWorkerGoesOnByItselfOnceTheTrainerSaysSo(t *testing.T) {

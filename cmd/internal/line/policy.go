@@ -7,24 +7,19 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/verigraph/verigraph/cmd/internal/config"
-	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/chat"
 	"github.com/verigraph/verigraph/policy/openaichat"
 	"github.com/verigraph/verigraph/policy/pool"
+	"github.com/verigraph/verigraph/policy/probe"
+	"github.com/verigraph/verigraph/policy/servertok"
 	"github.com/verigraph/verigraph/policy/tokenizer"
 	"github.com/verigraph/verigraph/rollout"
 )
 
-// exactPolicy gives the runner a policy of token ids, and takes the context limit from its server.
-func (w *Worker) exactPolicy(ctx context.Context, cfg *config.Config, runner *rollout.Runner) error {
-	tok, err := tokenizer.Load(cfg.Policy.Tokenizer)
-	if err != nil {
-		return err
-	}
-	ml, err := chat.New(tok, chat.Thinking(cfg.Rollout.Thinking))
-	if err != nil {
-		return err
-	}
+// exactPolicy gives the runner a policy of token ids. Its server is probed when the first endpoints are
+// known (see follower).
+func (w *Worker) exactPolicy(ctx context.Context, cfg config.Config, runner *rollout.Runner) error {
+	var err error
 	if w.endpoints, err = pool.New(cfg.Policy.Endpoints, cfg.Policy.Config, w.log); err != nil {
 		return err
 	}
@@ -32,23 +27,36 @@ func (w *Worker) exactPolicy(ctx context.Context, cfg *config.Config, runner *ro
 	if cfg.Policy.Endpoints.DNS {
 		w.endpoints.Resolve(ctx)
 	}
-	model, err := w.endpoints.Client().Probe(ctx)
+	tok, err := w.tokenizer(ctx, cfg.Policy.Tokenizer)
 	if err != nil {
 		return err
 	}
-	if cfg.Rollout.MaxContext == 0 {
-		cfg.Rollout.MaxContext = model.MaxModelLen
+	ml, err := chat.New(tok, chat.Thinking(cfg.Rollout.Thinking))
+	if err != nil {
+		return err
 	}
-	w.endpoints.CheckNow(ctx)
 	w.callLimit = cfg.Policy.CallTimeout + time.Minute
-	for _, warning := range policy.SamplingWarnings(cfg.Rollout.Sampling) {
-		w.log.Warn("sampling differs from the trained policy", zap.String("why", warning))
-	}
+	w.prober = &prober{pool: w.endpoints, log: w.log, opt: probe.Options{
+		Model: cfg.Policy.Model, Tokenizer: tok, Sampling: cfg.Rollout.Sampling,
+		NeedContext: cfg.Trainer.PromptLength + cfg.Trainer.ResponseLength,
+	}}
 	w.Identity = rollout.Identity{
 		Model: cfg.Policy.Model, TokenizerSHA256: tok.SHA256(), ChatTemplateSHA256: ml.SHA256(), PadTokenID: ml.Pad(),
 	}
-	runner.Policy, runner.Tokenizer, runner.Chat, runner.Version = w.endpoints, tok, ml, w.endpoints.Version
+	runner.Policy, runner.Tokenizer, runner.Chat = w.endpoints, tok, ml
+	runner.Version, runner.ContextLimit = w.endpoints.Version, w.prober.contextLimit
 	return nil
+}
+
+func (w *Worker) tokenizer(ctx context.Context, from string) (*tokenizer.Tokenizer, error) {
+	if from != config.TokenizerServer {
+		return tokenizer.Load(from)
+	}
+	tok, err := servertok.Load(ctx, w.endpoints.Client())
+	if err == nil {
+		w.log.Info("tokenizer rebuilt from the server's vocabulary", zap.Int("tokens", tok.Size()), zap.String("sha256", tok.SHA256()))
+	}
+	return tok, err
 }
 
 // textPolicy gives the runner a policy of text: a teacher or a baseline.

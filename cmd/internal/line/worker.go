@@ -25,6 +25,7 @@ type Worker struct {
 	worker    *rollout.Worker
 	endpoints *pool.Pool // nil with a text-only policy
 	follower  *follower
+	prober    *prober
 	// callLimit is how long a policy call may be open before it is ended as lost.
 	callLimit time.Duration
 	log       *zap.Logger
@@ -63,10 +64,11 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	}
 	groups := rollout.Source(source)
 	if w.endpoints != nil { // a text-only policy has no trainer
-		w.follower = follow(bus, cfg, w.endpoints, log)
-		if err := w.follower.look(ctx); err != nil {
+		w.follower = follow(bus, cfg, w.endpoints, w.prober.run, log)
+		if err := w.follower.begin(ctx); err != nil {
 			return nil, err
 		}
+		w.endpoints.CheckNow(ctx)
 		groups = informed{source, w.follower}
 	}
 	w.worker = &rollout.Worker{
@@ -86,7 +88,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if cfg.Policy.API == config.APIChat {
 		err = w.textPolicy(ctx, cfg, runner)
 	} else {
-		err = w.exactPolicy(ctx, &cfg, runner)
+		err = w.exactPolicy(ctx, cfg, runner)
 	}
 	if err != nil {
 		return nil, err
