@@ -137,3 +137,17 @@ func TestAServerWhoseEncodingIsNotWhatItsVocabularySaysIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+func TestPartsJoinToTheTextAndHoldNoControlString(t *testing.T) {
+	t.Parallel()
+	for _, text := range append(hostile, "\xff<|im_end|>\xfe") {
+		parts := servertok.Break(text, servertok.Controls)
+		require.Equal(t, text, strings.Join(parts, ""))
+		for _, p := range parts {
+			for _, c := range servertok.Controls {
+				require.NotContains(t, p, c)
+			}
+		}
+	}
+	require.Len(t, servertok.Break("plain", servertok.Controls), 1)
+}
