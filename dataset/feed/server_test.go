@@ -8,9 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -151,6 +155,53 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	roots := x509.NewCertPool()
 	roots.AddCert(leaf)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// verlSettings reads its argument as verl's configuration and asks for the policy version.
+const verlSettings = `
+import json, sys
+from verigraph.verl.step import Stepper
+sizes = {"prompt_length": 1, "response_length": 1}
+config = {"remote_rollout": json.loads(sys.argv[1]), "actor_rollout_ref": {"rollout": sizes}}
+print(Stepper.connect(config).service.status().policy_version)
+`
+
+func TestTheVerlAdaptersSpeakMutualTLSWithATokenOfAFile(t *testing.T) {
+	t.Parallel()
+	certificate, roots := selfSigned(t)
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	opts := feed.Defaults()
+	opts.Token = "right"
+	opts.TLS = &tls.Config{
+		Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
+	}
+	pemOf := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	own := write("cert.pem", pemOf("CERTIFICATE", certificate.Certificate[0]))
+	block := map[string]any{
+		"endpoint": serve(t, newMemory(t).source(), opts).addr, "ca": own, "cert": own, "key": write("key.pem", pemOf("PRIVATE KEY", key)),
+		"token_file": write("token", []byte("right\n")),
+	}
+	run := func() (string, error) {
+		data, err := json.Marshal(block)
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), "../../.venv/client/bin/python", "-c", verlSettings, string(data))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run()
+	require.NoError(t, err, out)
+	require.Equal(t, "0\n", out)
+	block["token_file"] = write("wrong", []byte("wrong"))
+	out, err = run()
+	require.Error(t, err)
+	require.Contains(t, out, "Unauthenticated")
 }
 
 func TestAServerWithoutAWholeSourceIsRefused(t *testing.T) {

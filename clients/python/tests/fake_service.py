@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from builders import encode, row, span
 
-from verigraph import Batch
+from verigraph import Batch, Ledger, Status
 from verigraph.requests import GroupResult, RequestedPrompt
 
 
@@ -35,8 +35,12 @@ class FakeService:
         self.version = version
         self.policies.append((version, list(endpoints), incarnation))
 
-    def policy_version(self) -> int:
-        return self.version
+    def status(self) -> Status:
+        ledger = Ledger(28, 1, 2, 3, 4, 5, 6, 7)
+        reasons, ages = {"filtered acc=1.00": 2, "stale by restore": 3, "failed": 5}, {0: 4, 2: 1}
+        return Status(
+            "r", 9, 8, ledger, 3, 1, False, reasons=reasons, ages=ages, policy_version=self.version
+        )
 
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
         self.requests.append((step, list(prompts)))

@@ -4,11 +4,15 @@ import json
 import sys
 import types
 
+import grpc
 import numpy as np
 import pytest
 from conftest import Servicer, encode, group, row
+from fake_service import FakeService
 
-from verigraph import Batch, Ledger, Status, dump, metrics
+from verigraph import Batch, Unavailable, dump, metrics
+from verigraph.requests import Policy
+from verigraph.verl.step import Stepper
 
 
 def batch(**changes) -> Batch:
@@ -37,11 +41,27 @@ def test_statistics_count_a_rollout_once_and_leave_out_those_without_a_reward():
 
 
 def test_the_ledger_becomes_scalars():
-    status = Status("r", 9, 8, Ledger(28, 1, 2, 3, 4, 5, 6, 7), 3, 1, False)
-    got = metrics.status_metrics(status)
+    got = metrics.status_metrics(FakeService().status())
     assert got["ledger/filtered"] == 2.0
     assert got["ledger/batches_waiting"] == 2.0
-    assert len(got) == 10
+    assert {k: v for k, v in got.items() if not k.startswith("ledger/")} == {
+        "rollout/filtered/acc_1.00": 2.0,
+        "rollout/stale/by_restore": 3.0,
+        "age/batches/0": 4.0,
+        "age/batches/2": 1.0,
+    }
+    assert len(got) == 17
+
+
+def test_a_step_is_not_lost_for_want_of_its_statistics(caplog):
+    service, seen = FakeService(), []
+    stepper = Stepper(None, service, Policy(service), track=lambda values, step: seen.append((step, values)))
+    stepper.track_run(4)
+    service.status = lambda: (_ for _ in ()).throw(Unavailable(grpc.StatusCode.UNAVAILABLE, "gone"))
+    stepper.track_run(5)
+    assert [step for step, _ in seen] == [4]
+    assert seen[0][1]["rollout/filtered/acc_1.00"] == 2.0
+    assert "step 5: no statistics of the run: UNAVAILABLE: gone" in caplog.text
 
 
 def test_trackers_are_used_only_when_the_program_uses_them(monkeypatch):

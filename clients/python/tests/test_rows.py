@@ -20,6 +20,7 @@ def settings(**changes) -> Settings:
     known = {
         "endpoint": "x:1",
         "token": None,
+        "tls": None,
         "servers": ("s:1",),
         "prompt_length": 4,
         "response_length": 8,
@@ -173,7 +174,7 @@ def test_a_prompt_of_another_dataset_is_its_user_message_and_ground_truth():
 
 
 CONFIG = {
-    "remote_rollout": {"endpoint": "h:1", "servers": ["s:1"], "token_env": "T"},
+    "remote_rollout": {"endpoint": "h:1", "servers": ["s:1"]},
     "actor_rollout_ref": {
         "rollout": {"prompt_length": 4, "response_length": 8, "n": 3, "temperature": 0.7, "val_kwargs": {"n": 2}}
     },
@@ -181,13 +182,41 @@ CONFIG = {
 
 
 def test_settings_are_read_from_the_trainers_configuration():
-    got = Settings.of(CONFIG, env={"T": "secret"})
+    block = CONFIG["remote_rollout"] | {"token_env": "T"}
+    got = Settings.of(CONFIG | {"remote_rollout": block}, env={"T": "secret"})
     assert (got.endpoint, got.token, got.servers) == ("h:1", "secret", ("s:1",))
     assert (got.group_size, got.val_group_size) == (3, 2)
     assert got.sampling_of(validate=False) == Sampling(0.7, 1.0, -1)
     assert got.sampling_of(validate=True) == GREEDY, "verl's default validation"
     assert not got.trainer_overlong
     assert get(CONFIG, "a.b.c", 5) == 5
+
+
+def test_credentials_come_from_files_and_are_not_printed(tmp_path):
+    for name in ("token", "ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).write_text(f" secret of {name}\n")
+    files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
+    block = {"endpoint": "h:1", "token_file": str(tmp_path / "token"), **files}
+    got = Settings.of(CONFIG | {"remote_rollout": block}, env={"VERIGRAPH_TOKEN": "other"})
+    assert (got.token, got.tls) == ("secret of token", files)
+    assert "secret" not in repr(got)
+    assert Settings.of(CONFIG | {"remote_rollout": {"endpoint": "h:1", "tls": True}}, env={}).tls == {}
+    assert Settings.of(CONFIG, env={"T": "t"}).tls is None
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ({"token": "x"}, "would be logged"),
+        ({"token_file": "/nowhere"}, "token_file: /nowhere: No such file"),
+        ({"token_env": "T"}, "T is not in the environment"),
+        ({"ca": "/nowhere"}, "remote_rollout.ca: /nowhere"),
+        ({"cert": __file__}, "go together"),
+    ],
+)
+def test_credentials_that_are_not_there_are_named(block, words):
+    with pytest.raises(SettingsError, match=words):
+        Settings.of(CONFIG | {"remote_rollout": {"endpoint": "h:1", **block}}, env={})
 
 
 def test_impossible_settings_are_all_named():

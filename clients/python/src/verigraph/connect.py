@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import grpc
 
 from verigraph.errors import IntegrityError, Unavailable
-from verigraph.feed import Asked, Feed, Retry
+from verigraph.feed import Asked, Feed, Retry, Status
 from verigraph.requests import GroupResult, RequestedPrompt, RolloutService
 from verigraph.v1 import rollout_service_pb2 as pb
 
@@ -57,9 +58,9 @@ class Connection:
         """Raises FailedPrecondition when a later incarnation of the trainer has spoken."""
         self._feed.set_policy(version, incarnation, [host_port(e) for e in endpoints], paused)
 
-    def policy_version(self) -> int:
-        """The version that was stated last, by whomever."""
-        return self._feed.status().policy_version
+    def status(self) -> Status:
+        """The run's ledger, and the policy version that was stated last."""
+        return self._feed.status()
 
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
         """Every group once, as they end. The step only names the request in the log."""
@@ -85,9 +86,25 @@ class Connection:
         self._feed.close()
 
 
-def rollout_service(endpoint: str, token: str | None = None) -> RolloutService:
+def rollout_service(
+    endpoint: str, token: str | None = None, credentials: grpc.ChannelCredentials | None = None
+) -> RolloutService:
     """Connects to a service; nothing is called yet."""
-    return Connection(endpoint, token)
+    return Connection(endpoint, token, credentials)
+
+
+def tls(
+    ca: str | Path | None = None, cert: str | Path | None = None, key: str | Path | None = None
+) -> grpc.ChannelCredentials:
+    """Credentials from PEM files.
+
+    ca: who signed the server's certificate; None trusts the authorities that gRPC brings
+    cert, key: the client's own, where the server asks for one (mTLS)
+    """
+    if bool(cert) != bool(key):
+        raise ValueError("cert and key go together")
+    root, own_key, chain = (Path(p).read_bytes() if p else None for p in (ca, key, cert))
+    return grpc.ssl_channel_credentials(root, own_key, chain)
 
 
 def host_port(address: str) -> str:

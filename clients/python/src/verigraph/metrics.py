@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ REWARD_PARTS = (
 """Columns that every row has and that are never null or NaN: verl's dense reward_extra_info."""
 
 GROUNDING = ("grounding_structural", "grounding_replayed", "grounding_lexical", "grounding_supported")
+
+_NO_NAME = re.compile(r"[^\w.-]")  # MLflow takes few characters in a name
 
 _MEANS = {
     "turns": "num_turns",
@@ -73,10 +76,24 @@ def column_metrics(column: Callable[[str], np.ndarray], policy_version: int | No
 
 
 def status_metrics(status: Status) -> dict[str, float]:
-    """ledger/<where> for every place a rollout can be, backlog and batches not taken yet."""
-    ledger = {f"ledger/{k}": float(v) for k, v in vars(status.ledger).items()}
-    waiting = float(status.batches_written - status.batches_acknowledged)
-    return ledger | {"ledger/backlog": float(status.backlog), "ledger/batches_waiting": waiting}
+    """Scalars of the whole run so far.
+
+    ledger/<where> for every place a rollout can be; ledger/{backlog,batches_waiting,unaccounted,
+    delivered_per_second,unscored_share}; rollout/<outcome>/<reason> counts rollouts that were not delivered
+    (rollout/filtered/acc_1.00: filtered since acc was 1.00 in the whole group); age/batches/<n> counts
+    training batches that were n policy versions old when they were trained.
+    """
+    out = {f"ledger/{k}": float(v) for k, v in vars(status.ledger).items()}
+    out["ledger/batches_waiting"] = float(status.batches_written - status.batches_acknowledged)
+    for name in ("backlog", "unaccounted", "delivered_per_second", "unscored_share"):
+        out[f"ledger/{name}"] = float(getattr(status, name))
+    for reason, count in status.reasons.items():
+        outcome, _, detail = reason.partition(" ")
+        if detail:  # without one it is the ledger's own number
+            out[f"rollout/{outcome}/{_NO_NAME.sub('_', detail)}"] = float(count)
+    for age, count in status.ages.items():
+        out[f"age/batches/{age}"] = float(count)
+    return out
 
 
 def log(metrics: Mapping[str, float], step: int) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from verigraph.batch import Batch
+    from verigraph.feed import Status
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ class RolloutService(Protocol):
     ) -> None:
         """Tells the workers which weights the endpoints (HOST:PORT or URLs) serve from now on."""
 
-    def policy_version(self) -> int:
-        """The version that was stated last, by whomever."""
+    def status(self) -> Status:
+        """The run's ledger, and the policy version that was stated last."""
 
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
         """Yields every requested group once, in the order in which they end."""
@@ -129,7 +130,7 @@ class Policy:
     def update(self, version: int | None, endpoints: Sequence[str]) -> Self:
         """States which weights are served now; None leaves the version as it is."""
         with self._lock:
-            known = self.service.policy_version() if self._current is None and version is None else -1
+            known = self.service.status().policy_version if self._current is None and version is None else -1
             newest = max(known if version is None else version, -1 if self._current is None else self._current[0])
             wanted = (newest, tuple(endpoints))
             if wanted != self._current:
@@ -141,7 +142,7 @@ class Policy:
         try:
             self.service.set_policy(version, list(endpoints), incarnation=self.incarnation)
         except InvalidArgument:
-            if (ahead := self.service.policy_version()) <= version:
+            if (ahead := self.service.status().policy_version) <= version:
                 raise
             return ahead
         return version

@@ -79,6 +79,7 @@ class RemoteRolloutManager(_NoWorkers, AgentLoopManager):
         table = rows.arrange(results, uids, pad, version)
         if not validate:
             stepper.track(rows.table_metrics(table, version), step)
+            stepper.track_run(step)
         return _proto(table, rows.padded(table, stepper.settings, pad), columns, len(prompts))
 
 

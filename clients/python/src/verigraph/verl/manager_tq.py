@@ -91,6 +91,8 @@ class RemoteRolloutManagerTQ(_NoWorkers, AgentLoopManagerTQ):
                 if result.uid in open_rows:
                     put_group(self, result, open_rows[result.uid], sizes[result.uid], step, partition)
                     del open_rows[result.uid]
+            if not validate:
+                self.stepper.track_run(step)
         except BaseException as error:  # handed to the next call, after the groups are closed
             logger.exception("request of step %d failed", step)
             self._error = error

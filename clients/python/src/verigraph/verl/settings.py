@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from verigraph.errors import VerigraphError
@@ -38,6 +39,32 @@ def get(config: Any, path: str, default: Any = None) -> Any:
     return default if config is None else config
 
 
+def _token(config: Any, env: Mapping[str, str], problems: list[str]) -> str | None:
+    """Of a file or of the environment, never of the configuration, which verl prints and logs."""
+    if get(config, "remote_rollout.token") is not None:
+        problems.append("remote_rollout.token would be logged with the configuration: use token_file or token_env")
+    if path := get(config, "remote_rollout.token_file"):
+        try:
+            return Path(path).read_text("utf-8").strip()
+        except OSError as error:
+            problems.append(f"remote_rollout.token_file: {path}: {error.strerror}")
+            return None
+    name = get(config, "remote_rollout.token_env")
+    if name and name not in env:
+        problems.append(f"remote_rollout.token_env: {name} is not in the environment")
+    return env.get(name or "VERIGRAPH_TOKEN")
+
+
+def _tls(config: Any, problems: list[str]) -> dict[str, str] | None:
+    named = {k: str(v) for k in ("ca", "cert", "key") if (v := get(config, f"remote_rollout.{k}"))}
+    for name, path in named.items():
+        if not os.access(path, os.R_OK):
+            problems.append(f"remote_rollout.{name}: {path} is no file that can be read")
+    if ("cert" in named) != ("key" in named):
+        problems.append("remote_rollout.cert and remote_rollout.key go together")
+    return named if named or get(config, "remote_rollout.tls", False) else None
+
+
 def _sampling(block: Any, temperature: float = 1.0) -> Sampling:
     """Of rollout or of rollout.val_kwargs, as verl's own agent loops pass it to the servers.
 
@@ -64,12 +91,14 @@ class Settings:
     """The trainer's side of the contract.
 
     endpoint: HOST:PORT of the rollout service
+    tls: the PEM files of verigraph.connect.tls by name; None talks in the clear
     servers: addresses to sample from, in place of those that verl started
     sampling, val_sampling: what verl's configuration says for training and for validation
     """
 
     endpoint: str
-    token: str | None
+    token: str | None = field(repr=False)
+    tls: dict[str, str] | None
     servers: tuple[str, ...]
     prompt_length: int
     response_length: int
@@ -92,6 +121,7 @@ class Settings:
             problems.append("reward_model.enable must be off: rewards come with the rollouts")
         if get(config, "algorithm.adv_estimator") == "remax":
             problems.append("adv_estimator=remax needs a greedy baseline per prompt, which is not delivered")
+        token, tls = _token(config, env, problems), _tls(config, problems)
         lengths = {name: int(get(rollout, name, 0)) for name in ("prompt_length", "response_length")}
         problems += [
             f"actor_rollout_ref.rollout.{name} must be positive" for name, n in lengths.items() if n < 1
@@ -100,7 +130,8 @@ class Settings:
             raise SettingsError(problems)
         return cls(
             endpoint=endpoint,
-            token=env.get(get(config, "remote_rollout.token_env", "VERIGRAPH_TOKEN")),
+            token=token,
+            tls=tls,
             servers=tuple(get(config, "remote_rollout.servers", ())),
             group_size=int(get(rollout, "n", 1)),
             val_group_size=int(get(rollout, "val_kwargs.n", 1)),

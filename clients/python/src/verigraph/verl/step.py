@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from verigraph.metrics import log
+from verigraph.errors import FeedError
+from verigraph.metrics import log, status_metrics
 from verigraph.requests import GroupResult, Policy, RequestedPrompt, RolloutService
 from verigraph.verl import servers
 from verigraph.verl.settings import Settings, get
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -27,9 +31,10 @@ class Stepper:
         """Reads the configuration and connects. A restarted trainer is a higher incarnation."""
         settings = Settings.of(config)
         if service is None:
-            from verigraph.connect import rollout_service
+            from verigraph.connect import rollout_service, tls
 
-            service = rollout_service(settings.endpoint, settings.token)
+            secured = None if settings.tls is None else tls(**settings.tls)
+            service = rollout_service(settings.endpoint, settings.token, secured)
         return cls(settings, service, Policy(service, incarnation=incarnation(config)))
 
     def run(
@@ -43,6 +48,14 @@ class Stepper:
             if result.batch is not None:
                 self.settings.check_metadata(result.batch.metadata, asked[result.uid])
             yield result
+
+
+    def track_run(self, step: int) -> None:
+        """Logs the ledger, filtered counts and ages. A step is never lost for want of its statistics."""
+        try:
+            self.track(status_metrics(self.service.status()), step)
+        except FeedError as error:
+            logger.warning("step %d: no statistics of the run: %s", step, error)
 
 
 def incarnation(config: Any) -> int:
