@@ -40,7 +40,8 @@ func sharedContext(c ImportConfig, p *problems) bool {
 	before := len(p.list)
 	for _, name := range dabstepFiles {
 		if _, err := os.Stat(filepath.Join(c.DataDir, name)); err != nil {
-			p.addf(c.Prompts, 0, "context", "%q in the data directory %s: %w", name, c.DataDir, plain(err))
+			p.addf(c.Prompts, 0, "context", "%q in the data directory %s: %w; every task may need it (data/context of adyen/DABstep)",
+				name, c.DataDir, plain(err))
 		}
 	}
 	return len(p.list) == before

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -121,7 +122,33 @@ func TestADABStepTaskHasItsGuidelinesAndTheSharedContext(t *testing.T) {
 	require.Len(t, references, 1, "an empty answer is hidden, not a reference")
 	assert.Equal(t, []task.NamedAnswer{{Name: "answer", Value: "NL"}}, references[0].Answers)
 	require.NoError(t, os.Remove(filepath.Join(in.config.DataDir, "payments.csv")))
-	assert.Equal(t, []string{`prompts.jsonl: context: "payments.csv" in the data directory data: no such file or directory`}, in.problemsOf(t))
+	assert.Equal(t, []string{`prompts.jsonl: context: "payments.csv" in the data directory data: no such file or directory; every task may need it (data/context of adyen/DABstep)`}, in.problemsOf(t))
+}
+
+func TestDABStepsOwnTasksAreReadWhole(t *testing.T) {
+	t.Parallel()
+	tasks, err := os.ReadFile("testdata/dabstep_dev.jsonl")
+	require.NoError(t, err)
+	in := dabstepInput(t, string(tasks))
+	prompts, references, _, err := dataset.Import(t.Context(), in.config)
+	require.NoError(t, err)
+	require.Len(t, prompts, 10)
+	var answers []string
+	for i, line := range strings.Split(strings.TrimSpace(string(tasks)), "\n") {
+		var own struct{ ID, Question, Guidelines, Answer string }
+		require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(line, `"task_id"`, `"id"`)), &own))
+		require.Equal(t, own.ID, prompts[i].ID)
+		require.Contains(t, prompts[i].Question, own.Question+"\n\nGuidelines:\n"+own.Guidelines)
+		answers = append(answers, own.Answer)
+	}
+	for i, r := range references {
+		require.Equal(t, []task.NamedAnswer{{Name: "answer", Value: answers[i]}}, r.Answers)
+	}
+	require.Len(t, references, 10)
+	for _, name := range []string{"fees.json", "payments.csv"} {
+		require.NoError(t, os.Remove(filepath.Join(in.config.DataDir, name)))
+	}
+	require.Len(t, in.problemsOf(t), 2, "each missing file once, not once per task")
 }
 
 const verlLines = `{"prompt": [{"role": "system", "content": "S"}, {"role": "user", "content": "Mean?"}], "data_source": "mine", "ability": "x", ` +
