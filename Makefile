@@ -139,6 +139,19 @@ test-verl-line: $(VERL)/.ready out/verl/batch.parquet ## a batch through the who
 	  || { cat out/verl/line/trainer.log; exit 1; }
 	@cat out/verl/line/trainer.log
 
+VIEWER := .venv/viewer
+
+$(VIEWER)/.ready:
+	$(PYTHON) -m venv $(VIEWER)
+	$(VIEWER)/bin/python -m pip install --quiet --disable-pip-version-check textual==0.52.1 aiofiles typer rich packaging
+	$(VIEWER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
+	@touch $@
+
+test-verl-viewer: $(VIEWER)/.ready $(CLIENT)/.ready out/verl/batch.parquet ## open our dump in verl's own text viewer
+	@rm -rf out/verl/dump
+	$(CLIENT)/bin/python -m verigraph.dump --out out/verl/dump out/verl/batch.parquet
+	$(VIEWER)/bin/python clients/python/verl_tests/viewer.py out/verl/dump
+
 test-verl-older: $(OLDER:%=$(VERL)-%/.ready) ## the padded contract inside older verls
 	for v in $(OLDER); do (cd clients/python/verl_tests && PYTHONPATH=$(CURDIR)/$(VERL)-$$v \
 	  $(CURDIR)/$(VERL)/bin/python -m pytest -q -c pytest.ini test_padded.py) || exit 1; done
@@ -163,7 +176,7 @@ bench: bench-client
 bench-client: $(CLIENT)/.ready ## padding of 512 rows of 10,000 tokens
 	$(CLIENT)/bin/python clients/python/bench/padding.py
 
-.PHONY: test-verl test-verl-line test-verl-older train-tiny test-wheel bench-client
+.PHONY: test-verl test-verl-line test-verl-viewer test-verl-older train-tiny test-wheel bench-client
 
 # The policy. LIVE starts a real vLLM on the CPU (about 5 GB in .venv/vllm); an own server is tested with
 # VERIGRAPH_LIVE_POLICY_URL, _MODEL and _TOKENIZER set and `go test ./rollout/live`.

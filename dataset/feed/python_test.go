@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +119,84 @@ func TestThePythonTrainerTakesChecksPadsAndAcknowledgesEveryBatch(t *testing.T) 
 	again := trainer(t, server.addr, "s3cret")
 	assert.Equal(t, 0, again.exit, again.output)
 	assert.Zero(t, again.Batches, "acknowledged batches are never served again")
+}
+
+// pythonBlock is the first Python block of a document.
+func pythonBlock(t *testing.T, doc string) string {
+	t.Helper()
+	data, err := os.ReadFile("../../" + doc)
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(data), "```python\n")
+	require.True(t, ok, doc)
+	code, _, ok := strings.Cut(rest, "```")
+	require.True(t, ok, doc)
+	return code
+}
+
+func runPython(t *testing.T, dir, code string) string {
+	t.Helper()
+	python, err := filepath.Abs("../../.venv/client/bin/python")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-W", "error", "-c", code)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return string(out)
+}
+
+func TestTheLoopThatTheDocumentsShowTrainsOnEveryBatch(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{"docs/trainer.md", "clients/python/README.md"} {
+		m := newMemory(t)
+		for range 3 {
+			m.add(t, batchFile(t, 2, nil), func(b *feed.Batch) { b.Rows = 4 })
+		}
+		m.finish()
+		at := serve(t, m.source(), feed.Defaults()).addr
+		code := pythonBlock(t, doc)
+		for _, name := range []string{"127.0.0.1:50051", "localhost:7777"} {
+			code = strings.ReplaceAll(code, name, at)
+		}
+		require.Contains(t, code, at, doc)
+		runPython(t, t.TempDir(), code)
+		at3, err := m.Position(t.Context(), feed.TrainerCursor)
+		require.NoError(t, err)
+		require.Equal(t, int64(3), at3.Acknowledged, doc)
+	}
+}
+
+func TestTheCodeForOtherTrainersReadsABatch(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := batchFile(t, 2, func(rows []dataset.Row) {
+		rows[3].LossValid, rows[3].RewardStatus, rows[3].ResponseMask = false, "lost", make([]int8, 5)
+	})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "batch.parquet"), data, 0o600))
+	out := runPython(t, dir, pythonBlock(t, "docs/parquet.md")+`
+import json
+print(json.dumps([limit, samples]))
+`)
+	var got []json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	type sample struct {
+		Prompt     []int32   `json:"prompt_ids"`
+		PromptMask []bool    `json:"prompt_mask"`
+		IDs        []int32   `json:"completion_ids"`
+		Mask       []bool    `json:"completion_mask"`
+		LogProbs   []float64 `json:"completion_logprobs"`
+		Advantage  float64   `json:"advantage"`
+	}
+	var samples []sample
+	require.NoError(t, json.Unmarshal(got[1], &samples))
+	want := sample{
+		Prompt: []int32{1, 2, 3}, PromptMask: make([]bool, 3), IDs: []int32{4, 5, 6, 7, 8},
+		Mask: []bool{true, true, false, true, true}, LogProbs: []float64{-1, -2, 0, -3, -4}, Advantage: -0.5,
+	}
+	other, alone := want, want
+	other.Advantage, alone.Advantage = 0.5, 0
+	require.Equal(t, []sample{want, other, alone}, samples)
 }
 
 func TestThePythonTrainerFailsOnABrokenBatchAndDoesNotAcknowledgeIt(t *testing.T) {
