@@ -113,7 +113,7 @@ func runScore(ctx context.Context, dir string, o scoreOptions, changed func(stri
 	if o.parallel < 1 {
 		return usage(fmt.Errorf("--parallel: %d, want at least 1", o.parallel))
 	}
-	all, err := o.items(ctx, dir)
+	all, paths, err := o.items(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func runScore(ctx context.Context, dir string, o scoreOptions, changed func(stri
 	}
 	defer s.Close()
 	if o.audit {
-		return auditItems(ctx, dir, all, s.Scorer, o.json, stdout)
+		return auditItems(ctx, dir, all, paths, s.Scorer, o.json, stdout)
 	}
 	return o.score(ctx, dir, all, s, stdout)
 }
@@ -153,18 +153,18 @@ func stderrLogger(w io.Writer) (*zap.Logger, error) {
 	return log, nil
 }
 
-// items are those of the run, or of --prompts where it is given.
-func (o scoreOptions) items(ctx context.Context, dir string) ([]items.Item, error) {
+// items are those of the run, or of --prompts where it is given, then with the data files' paths by content.
+func (o scoreOptions) items(ctx context.Context, dir string) ([]items.Item, map[string]string, error) {
 	if o.in.Prompts == "" {
 		all, err := items.Read(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, usage(fmt.Errorf("%s holds no prompts with reference answers; name them by --prompts", dir))
+			return nil, nil, usage(fmt.Errorf("%s holds no prompts with reference answers; name them by --prompts", dir))
 		}
-		return all, err
+		return all, nil, err
 	}
 	in, err := o.in.load(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	refs := map[string]task.Reference{}
 	for _, r := range in.references {
@@ -174,7 +174,7 @@ func (o scoreOptions) items(ctx context.Context, dir string) ([]items.Item, erro
 	for _, p := range in.prompts {
 		all = append(all, items.Item{Prompt: p, Reference: refs[p.ID]})
 	}
-	return all, nil
+	return all, in.paths, nil
 }
 
 // rescored is one line of the scores file.
@@ -331,13 +331,16 @@ func kindNames(m map[trajectory.VerdictKind]int) map[string]int {
 }
 
 // auditItems reports on every item; findings that break scoring are a failure.
-func auditItems(ctx context.Context, dir string, all []items.Item, s *reward.Scorer, asJSON bool, stdout io.Writer) error {
+func auditItems(ctx context.Context, dir string, all []items.Item, paths map[string]string, s *reward.Scorer, asJSON bool, stdout io.Writer) error {
 	store, err := blob.OpenDir(dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	findings, err := audit.Run(ctx, all, s, func(ctx context.Context, f task.File) (io.ReadCloser, error) {
+		if path, ok := paths[f.SHA256]; ok {
+			return os.Open(path)
+		}
 		return store.ReadRange(ctx, blob.DataName(f.SHA256), 0, -1)
 	})
 	if err != nil {

@@ -176,6 +176,8 @@ func TestAuditNamesReferencesThatTheirOwnScorerDoesNotPay(t *testing.T) {
 		"--labels", root+"examples/dabench/labels.jsonl", "--format", "dabench", "--data-dir", tables)
 	require.Zero(t, code, out)
 	require.Contains(t, out, "0 without full marks")
+	require.NotContains(t, out, "file_not_looked", "data files are read from --data-dir")
+	require.Regexp(t, `gold_in_file +14 `, out, "16.65 stands in GODREJIND.csv")
 }
 
 func TestScoreRefusesWhatItCantScore(t *testing.T) {

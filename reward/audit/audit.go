@@ -84,11 +84,7 @@ func marks(it items.Item) []Finding {
 	if !ruled {
 		return nil // a judge's, or open: there is no answer that would have to be right
 	}
-	var parts []string
-	for _, a := range want {
-		parts = append(parts, "@"+a.Name+"["+a.Value+"]")
-	}
-	text := strings.Join(parts, ", ")
+	text := state(rule, want)
 	claim := outcome.Claim{
 		Node:       evidence.Node{ID: "c1", Kind: evidence.NodeAtomic, Text: text, Fields: []evidence.Field{{Name: "x", Text: text}}},
 		Structural: true, Lexical: true,
@@ -107,6 +103,19 @@ func marks(it items.Item) []Finding {
 		}
 	}
 	return out
+}
+
+// state is the answer as a policy can give it: tagged, or in its own words where the value would end its tag
+// early and the rule reads words too (the numbers of a chart are lists of lists).
+func state(rule outcome.Rule, want []task.NamedAnswer) string {
+	if !rule.Tagged && len(want) == 1 && strings.ContainsAny(want[0].Value, "]\n") {
+		return want[0].Value
+	}
+	var parts []string
+	for _, a := range want {
+		parts = append(parts, "@"+a.Name+"["+a.Value+"]")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // minGold: shorter values stand everywhere by chance.

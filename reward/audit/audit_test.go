@@ -62,6 +62,11 @@ func TestEveryReferenceMustGetFullMarksFromItsOwnScorer(t *testing.T) {
 	none := run(t, nil, item("q", "dabench"))
 	require.Equal(t, []audit.Kind{audit.Unscorable}, kinds(none))
 	require.Contains(t, none[0].Reason, "no reference answer")
+	chart := item("q", "tablebench", "answer", "y_references = [[1, 2], [3]]")
+	chart.Reference.Meta = []byte(`{"qtype": "Visualization", "qsubtype": "ChartGeneration", "chart_type": "bar"}`)
+	require.Empty(t, run(t, nil, chart), "lists of lists are stated in words, since a tag would end early")
+	chart.Reference.Answers[0].Value = "y_references = [['$9,589', '$11,402']]"
+	require.Len(t, run(t, nil, chart), 2, "no drawn value equals a text")
 	noType := run(t, nil, item("q", "tablebench", "answer", "10.6"))
 	require.Contains(t, noType[0].Reason, "meta.qtype")
 }

@@ -102,6 +102,8 @@ func TestJudgeReadsVerdictsStrictlyAndCallsEverythingElseNoVerdict(t *testing.T)
 		{"cut off in the reasoning", `{"reasoning": "the pre`, "length", "", false},
 		{"empty", "", "stop", "", false},
 		{"prose", "entailed", "stop", "", false},
+		{"numbers in prose", "Of 3 criteria it meets 2. Mark: 8", "stop", "", false},
+		{"a word in prose", "This is not entailed, I would say excellent.", "stop", "", false},
 		{"missing", `{"reasoning": "r"}`, "stop", "", false},
 		{"null", `{"reasoning": "r", "verdict": null}`, "stop", "", false},
 		{"boolean", `{"reasoning": "r", "verdict": true}`, "stop", "", false},
