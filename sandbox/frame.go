@@ -81,6 +81,8 @@ type startRequest struct {
 	Limits map[string]int64 `json:"limits"`
 	// Clock is the fixed time in seconds since 1970, or absent.
 	Clock *float64 `json:"clock,omitempty"`
+	// Unaudited: no audit hook, for tests.
+	Unaudited bool `json:"unaudited,omitempty"`
 }
 
 func newStartRequest(nonce string, l Limits, spec Spec) startRequest {

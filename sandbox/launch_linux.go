@@ -149,6 +149,7 @@ func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, spec Sp
 		data = []string{dir, dataDir}
 	}
 	start := newStartRequest(nonce, s.cfg.Limits, spec)
+	start.Unaudited = s.off["audit"]
 	start.SysPath, start.DataDirs = s.python.SysPath, data
 	for _, f := range files {
 		start.Files = append(start.Files, f.Name)
@@ -208,7 +209,7 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes),
 		},
 		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap + "run('runner')\n"},
-		Env:  environment(dir, s.tier.namespaces(), s.cfg.HashSeed),
+		Env:  append(environment(dir, s.tier.namespaces(), s.cfg.HashSeed), s.inherited()...),
 	}
 	if !s.tier.namespaces() {
 		// The limit counts all processes of the user; sessions share ours.

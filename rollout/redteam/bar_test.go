@@ -1,7 +1,6 @@
 package redteam
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,13 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/reward"
-	"github.com/verigraph/verigraph/reward/outcome"
 	"github.com/verigraph/verigraph/reward/rules"
 	"github.com/verigraph/verigraph/rollout/replay"
 	"github.com/verigraph/verigraph/rollout/rollouttest"
-	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -137,6 +133,8 @@ func shown(out rollouttest.Played, s trajectory.Score) string {
 type verdict struct {
 	policy
 	reward float64
+	// off is what it earns without its defence.
+	off float64
 }
 
 var verdicts = struct {
@@ -175,7 +173,7 @@ func measure(t *testing.T, b bar, p policy, on *prompt) {
 		require.Contains(t, seen, want, "what stops or shows it is missing:\n%s\n%s", seen, tracebacks(out))
 	}
 	verdicts.Lock()
-	verdicts.rows[p.name] = verdict{p, s.Reward}
+	verdicts.rows[p.name] = verdict{p, s.Reward, 0}
 	verdicts.Unlock()
 	if p.honest {
 		return
@@ -186,9 +184,11 @@ func measure(t *testing.T, b bar, p policy, on *prompt) {
 	}
 	require.LessOrEqual(t, s.Reward, b.wrong+1e-9, "it pays:\n%s", seen)
 	require.Less(t, s.Reward, b.right)
-	if off, than, ok := withoutDefence(t, p, b, on, play, out); ok {
-		require.Greater(t, off, than-1e-9, "it earns no more without its defence (%s), which is then not what stops it:\n%s", p.defence, seen)
-	}
+	off, than := withoutDefence(t, p, b, on, play, out)
+	require.Greater(t, off, than-1e-9, "it earns no more without its defence (%s; %s), which is then not what stops it:\n%s", p.defence, p.off, seen)
+	verdicts.Lock()
+	verdicts.rows[p.name] = verdict{p, s.Reward, off}
+	verdicts.Unlock()
 }
 
 func tracebacks(out rollouttest.Played) string {
@@ -199,114 +199,10 @@ func tracebacks(out rollouttest.Played) string {
 	return strings.Join(all, "\n")
 }
 
-// withoutDefence is the reward of a policy with its defence switched off, and what it must reach to
-// show that the defence was needed. It is not ok where the defence can't be taken out: the protocol
-// and the session's isolation.
-func withoutDefence(t *testing.T, p policy, b bar, on *prompt, play rollouttest.Play, out rollouttest.Played) (reward, than float64, ok bool) {
-	t.Helper()
-	s := scorerOf(t, "default")
-	pays := (b.wrong + b.right) / 2
-	switch p.defence {
-	case byGraph: // a graph that believes what it is told
-		return score(t, s, on, credulous(t, play)).Reward, pays, true
-	case byTaint:
-		play.NoStaticTaints, play.NoRuntimeTaints = true, true
-		return score(t, s, on, perform(t, on, play, false).Trajectory).Reward, pays, true
-	case bySensitivity, byReplay:
-		return score(t, s, on, perform(t, on, play, false).Trajectory).Reward, pays, true
-	case byReward: // the benchmark's official rule: of several values the last counts
-		reward := 0.0
-		if outcome.AllRight(outcome.Official(official(out.Trajectory.Answer), on.reference().Answers)) {
-			reward = b.right
-		}
-		return reward, b.right, true
-	case byPreset:
-		return score(t, scorerOf(t, "paper"), on, out.Trajectory).Reward, b.loose, true
-	}
-	return 0, 0, false
-}
-
 // official is an answer as a lenient reader of it would put it: the right one of several.
 func official(answer string) string {
 	if strings.Contains(answer, "34.65") {
 		return "@mean_fare[34.65]"
 	}
 	return answer
-}
-
-// credulous plays a policy before a graph that takes every request for the truth.
-func credulous(t *testing.T, play rollouttest.Play) trajectory.Trajectory {
-	t.Helper()
-	session, err := stage.Sandbox.Start(t.Context(), play.Spec())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, session.Close()) }()
-	h := &believer{}
-	var tr trajectory.Trajectory
-	for _, code := range play.Cells {
-		res, err := session.Run(context.WithoutCancel(t.Context()), code, h)
-		require.NoError(t, err)
-		tr.Turns = append(tr.Turns, trajectory.Turn{Code: code, HasCode: true, Status: res.Status})
-		if res.NamespaceLost || len(h.graph.Submitted) > 0 {
-			break
-		}
-	}
-	yes := true
-	tr.Graph, tr.Termination = h.graph, trajectory.NoSubmission
-	tr.Graph.Schema, tr.Graph.SubmitTurn = evidence.Schema, -1
-	if len(h.graph.Submitted) > 0 {
-		tr.Termination, tr.Graph.SubmitTurn = trajectory.Submitted, len(tr.Turns)-1
-	}
-	for _, id := range tr.Graph.Submitted {
-		tr.Graph.Grounding = append(tr.Graph.Grounding, evidence.ClaimGrounding{Claim: id, Structural: &yes, Lexical: &yes})
-	}
-	return tr
-}
-
-// believer is a graph that refuses nothing and holds every claim for grounded.
-type believer struct{ graph evidence.Export }
-
-var _ sandbox.Host = (*believer)(nil)
-
-func (b *believer) claim(text string) (string, string, *evidence.Refusal) {
-	id := fmt.Sprintf("c%d", len(b.graph.Nodes)+1)
-	// A derived claim: nothing asks where its numbers come from.
-	b.graph.Nodes = append(b.graph.Nodes, evidence.Node{ID: id, Kind: evidence.NodeDerived, Text: text})
-	return id, text, nil
-}
-
-func (b *believer) Bind(q evidence.BindRequest) (string, string, *evidence.Refusal) {
-	text := q.Template
-	for _, f := range q.Fields {
-		if from := strings.Index(text, "{"); from >= 0 {
-			if length := strings.Index(text[from:], "}"); length >= 0 {
-				text = text[:from] + f.Text + text[from+length+1:]
-			}
-		}
-	}
-	return b.claim(readable(text))
-}
-
-func (b *believer) Infer(q evidence.InferRequest) (string, string, *evidence.Refusal) {
-	return b.claim(readable(q.Conclusion))
-}
-
-// The newest submission counts for it.
-func (b *believer) Submit(q evidence.SubmitRequest) *evidence.Refusal {
-	b.graph.Submitted = q.Claims
-	return nil
-}
-
-func (b *believer) Completed(evidence.Report) {}
-func (b *believer) Taint(int, string)         {}
-
-// readable is a text as a person reads it: without what is invisible, look-alikes taken for what
-// they look like.
-func readable(s string) string {
-	s = strings.NewReplacer("\u200b", "", "\u2060", "", "\u0430", "a", "．", ".").Replace(s)
-	return strings.Map(func(r rune) rune {
-		if r >= '０' && r <= '９' {
-			return r - '０' + '0'
-		}
-		return r
-	}, s)
 }

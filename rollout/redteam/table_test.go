@@ -35,7 +35,7 @@ func checkTable(t *testing.T, policies []policy) {
 	for _, p := range policies {
 		if p.chapter != chapter {
 			chapter = p.chapter
-			fmt.Fprintf(&b, "\n### %s\n\n| policy | trick | what stops it | reward |\n| --- | --- | --- | --- |\n", chapter)
+			fmt.Fprintf(&b, "\n### %s\n\n| policy | trick | what stops it | reward | without it |\n| --- | --- | --- | --: | --: |\n", chapter)
 		}
 		stops := says[p.defence]
 		if p.honest {
@@ -44,7 +44,14 @@ func checkTable(t *testing.T, policies []policy) {
 				stops = "nothing to stop: honest"
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %.2f |\n", p.name, strings.ReplaceAll(p.trick, "|", "\\|"), stops, verdicts.rows[p.name].reward)
+		row, off := verdicts.rows[p.name], "-"
+		if !p.honest && p.defence != byNone {
+			if len(p.off) > 0 {
+				stops += " (" + strings.Join(p.off, ", ") + ")"
+			}
+			off = fmt.Sprintf("%.2f", row.off)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %.2f | %s |\n", p.name, strings.ReplaceAll(p.trick, "|", "\\|"), stops, row.reward, off)
 	}
 	path := filepath.Join("..", "..", "docs", "cheating.md")
 	data, err := os.ReadFile(path)

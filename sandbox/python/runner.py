@@ -340,8 +340,18 @@ def prepare():
 
 def main(session=None):
     start = channel.read()
-    if session is None:
-        sys.path[:] = start["sys_path"]
-        session = prepare()
-    session.start(start)
+    sys.path[:] = start["sys_path"]
+    random.seed(start["seed"])
+    trace.limits.update(start["limits"])
+    if start.get("clock") is not None:
+        _part("clock").Clock(start["clock"]).install()
+    session = Session(start)
+    libraries.Libraries(start["seed"], session).install()
+    builtins.exit = builtins.quit = _exit
+    builtins.input = _input
+    session.streams = sys.__stdout__, sys.__stderr__ = output.make_streams(session.out)
+    session.threads.install()
+    session.handlers.install()
+    if not start.get("unaudited"):
+        sys.addaudithook(session.audit.hook)
     session.serve()

@@ -1,0 +1,53 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Weakened is New without the named defences, for tests that show what each is there for: "audit" (the
+// runner's refusals of programs and network), "environment" (the session's own environment), "nonce",
+// those of the init process ("seccomp", "landlock", ...), or "tier:none" for a plain process. Its
+// sessions are fresh interpreters. Outside a test it is an error.
+func Weakened(cfg Config, off ...string) (*Sandbox, error) {
+	if !testing.Testing() {
+		return nil, errors.New("sandbox: defences can be switched off in tests only")
+	}
+	cfg.Engine = EngineFresh
+	tiers := candidates(cfg.MinTier)
+	without := map[string]bool{}
+	for _, name := range off {
+		if tier, ok := strings.CutPrefix(name, "tier:"); ok {
+			cfg.MinTier, tiers = Tier(tier), []Tier{Tier(tier)}
+			continue
+		}
+		without[name] = true
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*cfg.StartTimeout)
+	defer cancel()
+	python, err := inspect(ctx, cfg.Python)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	s, err := newSandbox(ctx, cfg, python, tiers)
+	if err != nil {
+		return nil, err
+	}
+	s.off = without
+	return s, nil
+}
+
+// inherited is what a session gets of our own environment: nothing, unless a test wants it.
+func (s *Sandbox) inherited() []string {
+	if s.off["environment"] {
+		return os.Environ()
+	}
+	return nil
+}
