@@ -37,6 +37,9 @@ type Statement struct {
 	// WrittenFiles are literal names of files it writes; DynamicWrites: it writes some unknown file.
 	WrittenFiles  []string `json:"written_files,omitempty"`
 	DynamicWrites bool     `json:"dynamic_writes,omitempty"`
+	// Flows say of names that the statement binds what flows into each, where that is less than all that
+	// it reads. It is only given where the statement binds several names.
+	Flows map[string]Flow `json:"flows,omitempty"`
 	// Untracked are reasons why its effects can't be decided (exec, globals(), star import, ...).
 	Untracked []string `json:"untracked,omitempty"`
 	// Taints are denied constructs; they taint the session from this statement on.
@@ -50,6 +53,13 @@ type Statement struct {
 	// functions, imports, aliases, string constants): opaque to the graph, merged by key into
 	// the state that goes with the next cell; null removes a key.
 	Definitions map[string]json.RawMessage `json:"definitions,omitempty"`
+}
+
+// Flow is what flows into one of the names that a statement binds.
+type Flow struct {
+	Reads []string `json:"reads,omitempty"`
+	// Files: what the statement reads from files flows into it.
+	Files bool `json:"files,omitempty"`
 }
 
 // PrimitiveCall is one syntactic call of a primitive.

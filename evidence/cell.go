@@ -91,10 +91,15 @@ func (c *Cell) apply(r Report) {
 	st := &c.statements[c.next]
 	d := g.statementDeps(st, r.Opened, false)
 	made := map[string]bool{}
+	flows := g.flows(st, d)
 	for _, name := range effects(st) {
 		made[name] = true
 		if old, exists := g.current[name]; bound[name] || exists && !unbound[name] {
-			c.version(name, d, survival(st, name, bound[name], old, exists))
+			from, narrow := flows[name]
+			if !narrow || !bound[name] {
+				from = d
+			}
+			c.version(name, from, survival(st, name, bound[name], old, exists))
 		}
 	}
 	rest := map[string]bool{}

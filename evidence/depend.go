@@ -65,6 +65,42 @@ func (g *Graph) statementDeps(st *Statement, opened []string, running bool) deps
 	return d
 }
 
+// flows resolves what flows into the single names that a statement binds. All else that the statement
+// reads shows as control: it may still decide what is bound.
+func (g *Graph) flows(st *Statement, d deps) map[string]deps {
+	if len(st.Flows) == 0 {
+		return nil
+	}
+	out := make(map[string]deps, len(st.Flows))
+	for name, flow := range st.Flows {
+		into := map[int]bool{}
+		for _, read := range flow.Reads {
+			if node, ok := g.current[read]; ok {
+				into[node] = true
+			}
+		}
+		narrow := deps{untracked: d.untracked}
+		for _, node := range d.compute {
+			if into[node] || flow.Files && g.isFile(node) {
+				narrow.use(node)
+			} else {
+				narrow.useControl(node)
+			}
+		}
+		for _, node := range d.control {
+			narrow.useControl(node)
+		}
+		out[name] = narrow
+	}
+	return out
+}
+
+// isFile reports whether a node stands for a file: a source, or one that the trajectory wrote.
+func (g *Graph) isFile(node int) bool {
+	n := &g.nodes[node]
+	return n.Kind == NodeSource || g.written[strings.TrimPrefix(n.Name, "written:")] == node && strings.HasPrefix(n.Name, "written:")
+}
+
 // argumentDeps resolves what one keyword argument of a bind call reads.
 func (g *Graph) argumentDeps(st *Statement, arg *Argument) deps {
 	var d deps

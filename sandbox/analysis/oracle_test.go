@@ -92,6 +92,8 @@ type tally struct {
 	missed, excess               []string
 	// loosely are the loose paths, undecided the untracked pairs with the reason.
 	loosely, undecided []string
+	// decided are the changes whose only paths have a control edge.
+	decided []string
 }
 
 func (t *tally) add(o tally) {
@@ -99,6 +101,7 @@ func (t *tally) add(o tally) {
 	t.due, t.paths, t.spurious, t.loose = t.due+o.due, t.paths+o.paths, t.spurious+o.spurious, t.loose+o.loose
 	t.untracked, t.unreached, t.hidden = t.untracked+o.untracked, t.unreached+o.unreached, t.hidden+o.hidden
 	t.missed, t.excess = append(t.missed, o.missed...), append(t.excess, o.excess...)
+	t.decided = append(t.decided, o.decided...)
 	t.loosely, t.undecided = append(t.loosely, o.loosely...), append(t.undecided, o.undecided...)
 }
 
@@ -419,6 +422,9 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 		case node == from:
 		case all[node]:
 			out.due++
+			if !data[node] {
+				out.decided = append(out.decided, label+" -> "+b.export.Nodes[node].ID)
+			}
 		case b.dirty[node] || b.looseBy(b.export.Nodes[node]):
 			out.untracked++
 			out.undecided = append(out.undecided, label+" -> "+b.export.Nodes[node].ID+": "+cmp.Or(b.why[node], "after a denied construct or an untracked statement"))
@@ -562,7 +568,7 @@ func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
 		}
 		if *oracleSteps {
 			t.Log("spurious:\n" + strings.Join(sum.excess, "\n") + "\nloose:\n" + strings.Join(sum.loosely, "\n") +
-				"\nuntracked:\n" + strings.Join(sum.undecided, "\n"))
+				"\nuntracked:\n" + strings.Join(sum.undecided, "\n") + "\ndecided:\n" + strings.Join(sum.decided, "\n"))
 		}
 		// A part of the perturbations leaves more paths unmoved than all of them.
 		if share := sum.share(sum.spurious); share > 5 && *oracleAll {

@@ -190,8 +190,27 @@ class Cell:
         if calls:
             calls.sort(key=lambda c: (c["line"], c["column"]))
             out["calls"] = calls
+        if len(writes) + len(maybe) > 1:
+            self.flows(env, writes + maybe, out)
         if env or mutated or m.unseen:
             self.definitions(env, mutated, out)
+
+    def flows(self, env, names, out):
+        """What flows into each of several names, where that is less than all that the statement reads."""
+        m = self.machine
+        files = m.file_bits or m.flags & DYNAMIC
+        flows = {}
+        for name in names:
+            v = m.live(env[name])
+            flow = {}
+            if v.reads:
+                flow["reads"] = self.names(v.reads)
+            if v.files or v.flags & (DYNAMIC | UNTRACKED):
+                flow["files"] = True
+            if v.reads & m.reads != m.reads or files and "files" not in flow:
+                flows[name] = flow
+        if flows:
+            out["flows"] = flows
 
     def mutated(self, env, must):
         """The names whose objects the statement may change in place."""
