@@ -1,10 +1,12 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -93,25 +95,34 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if err != nil {
 		return nil, err
 	}
-	if err := sandbox.CheckPython(ctx, cfg.Sandbox.Python); err != nil {
-		return nil, err
-	}
-	box, err := sandbox.New(cfg.Sandbox)
+	box, analyzer, err := w.python(ctx, cfg.Sandbox)
 	if err != nil {
 		return nil, err
 	}
-	w.closers = append(w.closers, box.Close)
 	w.Tier = box.Tier()
-	analyzer, err := analysis.New(analysis.Config{Python: cfg.Sandbox.Python})
-	if err != nil {
-		return nil, err
-	}
-	w.closers = append(w.closers, analyzer.Close)
 	runner.Config, runner.Sandbox, runner.Analyzer = cfg.Rollout, box, analyzer
 	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
 		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true}
 	}
 	return runner, nil
+}
+
+// python checks the environment and starts what runs in it, side by side: each takes a second or more.
+func (w *Worker) python(ctx context.Context, cfg sandbox.Config) (box *sandbox.Sandbox, analyzer *analysis.Analyzer, err error) {
+	var checked, started, analysed error
+	var g sync.WaitGroup
+	g.Go(func() { checked = sandbox.CheckPython(ctx, cfg.Python) })
+	g.Go(func() { box, started = sandbox.New(cfg) })
+	g.Go(func() { analyzer, analysed = analysis.New(analysis.Config{Python: cfg.Python}) })
+	g.Wait()
+	if started == nil {
+		w.closers = append(w.closers, box.Close)
+	}
+	if analysed == nil {
+		w.closers = append(w.closers, analyzer.Close)
+	}
+	// A package that is missing explains what else went wrong.
+	return box, analyzer, cmp.Or(checked, started, analysed)
 }
 
 // staleness is the bound that cancels groups, nil for none.
