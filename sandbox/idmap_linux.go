@@ -13,13 +13,13 @@ import (
 const (
 	// sessionID is the uid and gid that a session sees itself as.
 	sessionID = 1000
-	// firstOuterID starts the range of host ids, one per slot, that sessions run as when we are
-	// root. They own nothing, and none is shared: limits that the kernel counts by user
+	// firstOuterID starts the host ids that sessions run as when we are root, a range for each
+	// supervisor and an id for each live session. They own nothing, and none is shared: limits that the kernel counts by user
 	// (RLIMIT_NPROC is not even enforced for root) stay one session's own.
 	firstOuterID = 1_610_612_736
 	maxSlots     = 10_000
-	// zygoteIDs is how many of the range the sessions of one zygote share: those that live, those
-	// that wait ready, and those of other sandboxes in this process.
+	// zygoteIDs is the size of a range: sessions that live and those that wait ready, of all sandboxes of
+	// this process.
 	zygoteIDs = 1 << 14
 )
 
@@ -30,9 +30,9 @@ type idMapping struct {
 	switches bool
 }
 
-// mapIDs maps the ids of the session in slot. As root the init keeps our id to build the mounts
+// mapIDs maps the ids of a session: id is its index in this process's range. As root the init keeps our id to build the mounts
 // and then becomes an id that owns nothing. Otherwise only our own id can be mapped.
-func mapIDs(slot int, ranged bool) idMapping {
+func mapIDs(id uint32, ranged bool) idMapping {
 	if !ranged {
 		one := func(host int) []syscall.SysProcIDMap {
 			return []syscall.SysProcIDMap{{ContainerID: 0, HostID: host, Size: 1}}
@@ -41,7 +41,7 @@ func mapIDs(slot int, ranged bool) idMapping {
 	}
 	two := []syscall.SysProcIDMap{
 		{ContainerID: 0, HostID: 0, Size: 1},
-		{ContainerID: sessionID, HostID: firstOuterID + slot, Size: 1},
+		{ContainerID: sessionID, HostID: firstHostID() + int(id), Size: 1},
 	}
 	return idMapping{uids: two, gids: two, switches: true}
 }
@@ -53,15 +53,15 @@ func mapZygote(ranged bool) idMapping {
 	}
 	two := []syscall.SysProcIDMap{
 		{ContainerID: 0, HostID: 0, Size: 1},
-		{ContainerID: 1, HostID: firstOuterID, Size: zygoteIDs},
+		{ContainerID: 1, HostID: firstHostID(), Size: zygoteIDs},
 	}
 	return idMapping{uids: two, gids: two, switches: true}
 }
 
-// canMapRange reports whether we are root over the range that mapIDs wants.
+// canMapRange reports whether we are root over every range that mapIDs may want.
 func canMapRange() bool {
 	return os.Geteuid() == 0 && os.Getegid() == 0 &&
-		covers("/proc/self/uid_map", firstOuterID, zygoteIDs) && covers("/proc/self/gid_map", firstOuterID, zygoteIDs)
+		covers("/proc/self/uid_map", firstOuterID, idRanges*zygoteIDs) && covers("/proc/self/gid_map", firstOuterID, idRanges*zygoteIDs)
 }
 
 // refusePrivilegedPod refuses a pod that holds SYS_ADMIN over its node: a session that broke out there

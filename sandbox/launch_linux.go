@@ -48,7 +48,7 @@ func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec S
 		}
 		sess.dir = filepath.Dir(dir)
 	}
-	err := s.connect(ctx, sess, slot, 0)
+	err := s.connect(ctx, sess, 0)
 	if err == nil {
 		err = s.prepare(ctx, sess, dir, files, spec)
 	}
@@ -83,7 +83,7 @@ func (s *Sandbox) prepare(ctx context.Context, sess *session, dir string, files 
 }
 
 // connect starts the process with its control socket and output pipe.
-func (s *Sandbox) connect(ctx context.Context, sess *session, slot int, flags uint32) error {
+func (s *Sandbox) connect(ctx context.Context, sess *session, flags uint32) error {
 	ends, err := sess.plug()
 	if err != nil {
 		return err
@@ -96,7 +96,12 @@ func (s *Sandbox) connect(ctx context.Context, sess *session, slot int, flags ui
 	if s.tier.namespaces() {
 		namespaces = ownNamespaces
 	}
-	sess.proc, err = s.spawn.spawn(namespaces, s.tier == TierNone, mapIDs(slot, s.ranged), ends.output, ends.control)
+	id, ok := pool.take()
+	if !ok {
+		return errNoID
+	}
+	sess.proc, err = s.spawn.spawn(namespaces, s.tier == TierNone, mapIDs(id, s.ranged), ends.output, ends.control)
+	sess.free = func() { pool.give(id) }
 	if err != nil {
 		return fmt.Errorf("start process: %w", err)
 	}

@@ -31,10 +31,10 @@ const helperName = "lib/verigraph/zygote.so"
 
 // nestKey names what two sandboxes must have in common to fork from the same zygote.
 type nestKey struct {
-	python, helper, preload string
-	profile                 Profile
-	hashSeed                uint32
-	tier                    Tier
+	python, helper, preload, tenant string
+	profile                         Profile
+	hashSeed                        uint32
+	tier                            Tier
 }
 
 // nest keeps one zygote of one environment alive. Its invariant: a zygote that dies or stops answering is
@@ -90,7 +90,7 @@ func joinNest(ctx context.Context, s *Sandbox) (*nest, error) {
 	if preload == nil {
 		preload = Preloaded()
 	}
-	key := nestKey{python: s.python.Executable, helper: helper, preload: strings.Join(preload, " "), profile: s.cfg.Profile, hashSeed: s.cfg.HashSeed, tier: s.tier}
+	key := nestKey{python: s.python.Executable, helper: helper, preload: strings.Join(preload, " "), tenant: s.cfg.Tenant, profile: s.cfg.Profile, hashSeed: s.cfg.HashSeed, tier: s.tier}
 	nests.mu.Lock()
 	n := nests.all[key]
 	if n == nil {
@@ -132,7 +132,7 @@ func newNest(ctx context.Context, s *Sandbox, key nestKey, preload []string) *ne
 	start := newStartRequest("", s.cfg.Limits, Spec{})
 	start.SysPath, start.DataDirs = s.python.SysPath, []string{scratchDir, dataDir}
 	n := &nest{
-		key: key, spec: spec, ids: newIDPool(zygoteIDs), spawn: newSpawner(), runner: s.python.Runner, ranged: s.ranged,
+		key: key, spec: spec, ids: pool, spawn: newSpawner(), runner: s.python.Runner, ranged: s.ranged,
 		cfg: zygoteConfig{
 			SysPath: s.python.SysPath, Preload: preload, Helper: key.helper, Warm: splitCells(warmCells),
 			Rehearse: splitCells(rehearse), Start: start, Collapse: true, Prefault: true, IDs: ids,
@@ -190,7 +190,7 @@ func (n *nest) start(ctx context.Context) (*zygote, error) {
 func (n *nest) fork(ctx context.Context, sess *session, ends sessionEnds, plan *os.File, flags uint32) error {
 	id, ok := n.ids.take()
 	if !ok {
-		return errors.New("no id is free for another session")
+		return errNoID
 	}
 	var errs []error
 	for range 3 {
@@ -280,6 +280,8 @@ func (n *nest) leave() {
 	n.renewals.Wait()
 	n.spawn.close()
 }
+
+var errNoID = errors.New("no id is free for another session")
 
 // idPool hands out the ids of live sessions, each once.
 type idPool struct {

@@ -106,6 +106,12 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 		s.slots <- i
 	}
 	var err error
+	if s.ranged {
+		if err = reserveIDs(cfg.IDRange); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
 	if s.scratch, err = os.MkdirTemp("", "sessions-"); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("sandbox: %w", err)

@@ -56,7 +56,7 @@ func (p *warmPool) hatch(ctx context.Context) (_ *session, err error) {
 			_ = sess.discard()
 		}
 	}()
-	if err := p.s.connect(ctx, sess, 0, forkExercised); err != nil {
+	if err := p.s.connect(ctx, sess, forkExercised); err != nil {
 		return nil, err
 	}
 	if err := sess.control.SetDeadline(time.Now().Add(p.s.cfg.StartTimeout)); err != nil {
