@@ -198,6 +198,18 @@ func Defaults() Config {
 
 // Load reads a file over the defaults.
 func Load(path string) (Config, error) {
+	c, err := Read(path)
+	if err != nil {
+		return c, err
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Read is Load for a caller that completes the configuration, and validates it then.
+func Read(path string) (Config, error) {
 	c := Defaults()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -205,9 +217,6 @@ func Load(path string) (Config, error) {
 	}
 	if err := strictyaml.Decode(path, data, &c); err != nil && !errors.Is(err, strictyaml.ErrEmpty) {
 		return c, err
-	}
-	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func loadConfig(path string) (sft.Config, error) {
 	if path == "" {
 		return sft.Defaults(), nil
 	}
-	return sft.Load(path)
+	return sft.Read(path)
 }
 
 func runBuild(ctx context.Context, o buildOptions, changed func(string) bool, stdout, stderr io.Writer) error {
@@ -67,7 +68,7 @@ func runBuild(ctx context.Context, o buildOptions, changed func(string) bool, st
 		return usage(errors.New("--in: a directory or file is needed"))
 	}
 	if err := cfg.Validate(); err != nil {
-		return usage(err)
+		return usage(fmt.Errorf("%s: %w", cmp.Or(o.config, "configuration"), err))
 	}
 	m, err := build.Run(ctx, build.Options{In: o.in, Config: cfg, Out: o.out, Progress: stderr})
 	if ctx.Err() != nil {

@@ -168,8 +168,13 @@ func (p *Planted) add(m *made) {
 		what plant
 		n    *int
 	}{
-		{notSubmitted, &p.NotSubmitted}, {wrong, &p.Wrong}, {contaminated, &p.Contaminated}, {withSecret, &p.Secrets},
-		{withPersonal, &p.Personal}, {copied, &p.Copies}, {withControl, &p.Control},
+		{notSubmitted, &p.NotSubmitted},
+		{wrong, &p.Wrong},
+		{contaminated, &p.Contaminated},
+		{withSecret, &p.Secrets},
+		{withPersonal, &p.Personal},
+		{copied, &p.Copies},
+		{withControl, &p.Control},
 	} {
 		if m.plant == c.what {
 			*c.n++
