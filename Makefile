@@ -239,6 +239,7 @@ bench-delivery: python ## rows of 8k tokens beside pyarrow, encodings, delivery 
 
 .PHONY: bench-delivery
 
+
 # The viewer's page. Its bundle is committed, so that only those who change it need Node.
 VIEWER := viewer/web
 
@@ -249,3 +250,27 @@ viewer: $(VIEWER)/node_modules/.package-lock.json ## check and bundle the viewer
 	cd $(VIEWER) && npm run --silent check && npm run --silent build
 
 .PHONY: viewer
+
+# The SFT corpus. SFT_TABLES, SFT_QUESTIONS, SFT_LABELS and SFT_TABLEBENCH may name the whole benchmarks.
+SFT_TABLES ?= examples/dabench/tables
+SFT_QUESTIONS ?= examples/dabench/questions.jsonl
+SFT_LABELS ?= examples/dabench/labels.jsonl
+SFT_TABLEBENCH ?=
+SWIFT := .venv/swift
+
+sft-corpus: build ## build a corpus of 36,000 synthetic trajectories, killed and resumed twice (7 GB in out/)
+	sft/synth/corpus.sh bin/sft-builder $(SFT_TABLES) $(SFT_QUESTIONS) out/sft-corpus "$(SFT_TABLEBENCH)" "$(SFT_LABELS)"
+
+# ms-swift stands on top of the environment of verl: torch is there once.
+$(SWIFT)/.ready: $(VERL)/.ready
+	$(PYTHON) -m venv $(SWIFT)
+	echo $(CURDIR)/$(VERL)/lib/python3*/site-packages > $$(echo $(SWIFT)/lib/python3*/site-packages)/base.pth
+	$(SWIFT)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir ms-swift==4.6.0
+	@touch $@
+
+test-sft-readers: build python $(SWIFT)/.ready $(ORACLE)/.ready ## load a corpus in the real readers of ms-swift and verl
+	SFT_READERS=$(CURDIR)/$(VERL)/bin/python:$(CURDIR)/$(SWIFT)/bin/python SFT_QWEN3=$(CURDIR)/$(QWEN3) \
+	  go test -count=1 -v -run RealReaders ./cmd/sft-builder
+
+.PHONY: sft-corpus test-sft-readers
+

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verigraph/verigraph/sft"
 	"github.com/verigraph/verigraph/sft/build"
+	"github.com/verigraph/verigraph/sft/card"
 )
 
 type buildOptions struct {
@@ -70,7 +71,7 @@ func runBuild(ctx context.Context, o buildOptions, changed func(string) bool, st
 	if err := cfg.Validate(); err != nil {
 		return usage(fmt.Errorf("%s: %w", cmp.Or(o.config, "configuration"), err))
 	}
-	m, err := build.Run(ctx, build.Options{In: o.in, Config: cfg, Out: o.out, Progress: stderr})
+	m, err := build.Run(ctx, build.Options{In: o.in, Config: cfg, Out: o.out, Progress: stderr, Card: card.Write})
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted; the same command goes on in %s", o.out)
 	}
