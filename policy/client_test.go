@@ -82,7 +82,7 @@ func TestClientSendsEverySamplingFieldZerosIncluded(t *testing.T) {
 	require.Equal(t, "t1", header.Get("X-Tenant"))
 	want := map[string]any{
 		"model": "m", "prompt": []any{1.0, 2.0, 3.0}, "n": 1.0, "max_tokens": 4.0,
-		"temperature": 0.0, "top_p": 0.0, "top_k": 0.0, "min_p": 0.0, "repetition_penalty": 0.0, "seed": 0.0,
+		"temperature": 0.0, "top_p": 0.0, "top_k": -1.0, "min_p": 0.0, "repetition_penalty": 0.0, "seed": 0.0,
 		"logprobs": 0.0, "return_token_ids": true, "return_tokens_as_token_ids": true,
 		"stop": []any{"</s>"}, "include_stop_str_in_output": true, "stop_token_ids": []any{},
 		"skip_special_tokens": false, "spaces_between_special_tokens": false, "stream": false,

@@ -44,7 +44,7 @@ func (c *Client) wireRequest(r Request) completionRequest {
 		MaxTokens:              r.MaxTokens,
 		Temperature:            r.Sampling.Temperature,
 		TopP:                   r.Sampling.TopP,
-		TopK:                   r.Sampling.TopK,
+		TopK:                   topK(r.Sampling.TopK),
 		MinP:                   r.Sampling.MinP,
 		RepetitionPenalty:      r.Sampling.RepetitionPenalty,
 		Seed:                   r.Seed,
@@ -55,6 +55,14 @@ func (c *Client) wireRequest(r Request) completionRequest {
 		StopTokenIDs:           nonNil(r.StopTokenIDs),
 		CacheSalt:              r.CacheSalt,
 	}
+}
+
+// topK says off as -1: SGLang refuses 0, which vLLM takes for the same.
+func topK(k int) int {
+	if k == 0 {
+		return -1
+	}
+	return k
 }
 
 func nonNil[T any](s []T) []T {

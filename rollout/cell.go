@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -64,7 +65,9 @@ func (r *run) ensureSession(ctx context.Context) error {
 		return nil
 	}
 	start := time.Now()
+	placed := policy.BeginWaiting(ctx, r.clock)
 	s, err := r.Sandbox.Start(ctx, sandbox.Spec{Files: r.files, Seed: r.seed})
+	placed()
 	if err != nil {
 		return fmt.Errorf("start session: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/policy"
@@ -53,6 +54,8 @@ type Runner struct {
 	// ContextLimit is the context length that the server stated, 0 while it is not known; it holds where
 	// Config.MaxContext is 0. Nil states none.
 	ContextLimit func() int
+	// Clock stands still while the policy is paused; nil is the time of day.
+	Clock func() time.Time
 	// Replay runs submitted trajectories again before they are published; nil leaves them as they are.
 	Replay Replayer
 }
@@ -88,7 +91,7 @@ func (r *Runner) runShared(ctx context.Context, d task.Dispatch, sample, attempt
 			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample),
 		},
 	}
-	limited, cancel := context.WithTimeout(ctx, r.Config.TrajectoryTimeout)
+	limited, cancel := limit(ctx, r.Config.TrajectoryTimeout, r.clock)
 	defer cancel()
 	end := rn.play(limited)
 	rn.close()

@@ -228,9 +228,9 @@ func (p *Pool) Complete(ctx context.Context, r policy.Request) (policy.Completio
 			return c, err
 		}
 		if firstFailure.IsZero() {
-			firstFailure = p.now()
+			firstFailure = p.Now()
 		}
-		delay, again := policy.RetryDelay(failed, try, p.now().Sub(firstFailure), p.policy.RetryBudget, rand.Float64())
+		delay, again := policy.RetryDelay(failed, try, p.Now().Sub(firstFailure), p.policy.RetryBudget, rand.Float64())
 		if !again {
 			return policy.Completion{}, failed
 		}
@@ -289,7 +289,8 @@ func (p *Pool) place(ctx context.Context, session string, failing time.Time) (st
 	w := &waiter{session: session, placed: make(chan placement, 1)}
 	p.waiting = append(p.waiting, w)
 	p.mu.Unlock()
-	begin := p.now()
+	defer policy.BeginWaiting(ctx, p.Now)()
+	begin := p.Now()
 	if !failing.IsZero() {
 		begin = failing
 	}

@@ -57,7 +57,8 @@ func (p *Pool) clock() time.Time {
 	return now.Add(-p.pausedFor)
 }
 
-func (p *Pool) now() time.Time {
+// Now is the time of a clock that stands still while the trainer pauses.
+func (p *Pool) Now() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.clock()

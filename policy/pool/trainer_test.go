@@ -52,8 +52,9 @@ func TestNoCallIsPlacedWhileTheTrainerPausesAndTheWaitUsesUpNoBudget(t *testing.
 	p := newPool(t, func(_ *Config, c *policy.Config) { c.RetryBudget = time.Nanosecond }, e.URL)
 	p.State(Stated{Version: 1, Paused: true})
 	done := make(chan policy.Completion, 1)
+	waiting, counted := policy.WithWaiting(t.Context())
 	go func() {
-		c, err := p.Complete(t.Context(), ask("s"))
+		c, err := p.Complete(waiting, ask("s"))
 		if err != nil {
 			t.Error(err)
 		}
@@ -64,14 +65,15 @@ func TestNoCallIsPlacedWhileTheTrainerPausesAndTheWaitUsesUpNoBudget(t *testing.
 		defer p.mu.Unlock()
 		return len(p.waiting) == 1
 	}, 5*time.Second, time.Millisecond)
-	before := p.now()
+	before := p.Now()
 	p.State(Stated{Version: 1, Paused: true})
 	select {
 	case <-e.arrived:
 		t.Fatal("a call was placed")
 	case <-time.After(100 * time.Millisecond): // ten looks at whether waiting has any hope
 	}
-	require.Equal(t, before, p.now(), "the clock of the budget stands still")
+	require.Equal(t, before, p.Now(), "the clock of the budget stands still")
+	require.Less(t, counted.Total(p.Now()), 50*time.Millisecond, "and the wait is not counted twice")
 	p.State(Stated{Version: 2})
 	require.Equal(t, policy.Versions{Known: true, Start: 2, End: 2}, (<-done).Versions, "the version after the wait")
 	gone, leave := context.WithCancel(t.Context())

@@ -44,7 +44,7 @@ func (w *Worker) exactPolicy(ctx context.Context, cfg config.Config, runner *rol
 		Model: cfg.Policy.Model, TokenizerSHA256: tok.SHA256(), ChatTemplateSHA256: ml.SHA256(), PadTokenID: ml.Pad(),
 	}
 	runner.Policy, runner.Tokenizer, runner.Chat = w.endpoints, tok, ml
-	runner.Version, runner.ContextLimit = w.endpoints.Version, w.prober.contextLimit
+	runner.Version, runner.ContextLimit, runner.Clock = w.endpoints.Version, w.prober.contextLimit, w.endpoints.Now
 	return nil
 }
 
