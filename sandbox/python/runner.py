@@ -116,7 +116,6 @@ class Session:
         self.threads.install()
         self.handlers.install()
         self.originals = watch.Originals()
-        sys.addaudithook(self.audit.hook)
 
     def start(self, start):
         os.set_inheritable(channel.CONTROL, False)
@@ -130,6 +129,8 @@ class Session:
         trace.limits.update(start["limits"])
         if start.get("clock") is not None:
             _part("clock").Clock(start["clock"]).install()
+        if not start.get("unaudited"):
+            sys.addaudithook(self.audit.hook)
 
     # What is said while a cell runs.
 
@@ -340,18 +341,8 @@ def prepare():
 
 def main(session=None):
     start = channel.read()
-    sys.path[:] = start["sys_path"]
-    random.seed(start["seed"])
-    trace.limits.update(start["limits"])
-    if start.get("clock") is not None:
-        _part("clock").Clock(start["clock"]).install()
-    session = Session(start)
-    libraries.Libraries(start["seed"], session).install()
-    builtins.exit = builtins.quit = _exit
-    builtins.input = _input
-    session.streams = sys.__stdout__, sys.__stderr__ = output.make_streams(session.out)
-    session.threads.install()
-    session.handlers.install()
-    if not start.get("unaudited"):
-        sys.addaudithook(session.audit.hook)
+    if session is None:
+        sys.path[:] = start["sys_path"]
+        session = prepare()
+    session.start(start)
     session.serve()
