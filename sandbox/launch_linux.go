@@ -82,8 +82,25 @@ func (s *Sandbox) prepare(ctx context.Context, sess *session, dir string, files 
 	return sess.control.SetDeadline(time.Time{})
 }
 
-// connect starts the process with its control socket and output pipe.
+// connect starts the process with its control socket and output pipe, in a control group of its own where there are some.
 func (s *Sandbox) connect(ctx context.Context, sess *session, flags uint32) error {
+	if err := s.begin(ctx, sess, flags); err != nil || s.groups == nil {
+		return err
+	}
+	c, err := s.groups.take()
+	if err != nil {
+		return err
+	}
+	free := sess.free
+	sess.free = func() {
+		s.groups.give(c)
+		free()
+	}
+	return c.join(sess.proc.pid)
+}
+
+// begin starts the process, which waits for what handshake sends.
+func (s *Sandbox) begin(ctx context.Context, sess *session, flags uint32) error {
 	ends, err := sess.plug()
 	if err != nil {
 		return err

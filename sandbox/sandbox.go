@@ -33,6 +33,8 @@ type Sandbox struct {
 	plan *os.File
 	// warm holds sessions that wait ready; nil for none.
 	warm *warmPool
+	// groups limit sessions by control groups; nil where Stats.Groups says why there are none.
+	groups *groups
 	// memory ends sessions before the kernel ends us.
 	memory *watchdog
 	// slots hands out the slot numbers of sessions; an empty channel is the line.
@@ -64,6 +66,8 @@ type Stats struct {
 	Engine Engine
 	// Fallback says why Engine is not the one that was asked for.
 	Fallback string
+	// Groups says whether each session has a control group, and if not, why.
+	Groups string
 	// Live sessions, and starts that wait for a free slot.
 	Live, Waiting int
 	// Evicted counts sessions killed because memory was short.
@@ -116,6 +120,13 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 		s.Close()
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
+	about := "off"
+	if cfg.Groups == GroupsOwn {
+		about = "memory and processes"
+		if s.groups, err = openGroups(cfg.Limits); err != nil {
+			about = "none: " + err.Error()
+		}
+	}
 	var failures []error
 	for _, t := range tiers {
 		st, err := s.settle(ctx, t)
@@ -123,7 +134,7 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 			failures = append(failures, fmt.Errorf("tier %s: %w", t, err))
 			continue
 		}
-		s.stats = st
+		s.stats, s.stats.Groups = st, about
 		s.memory = newWatchdog(ctx, s, memoryLeft)
 		return s, nil
 	}
@@ -287,6 +298,9 @@ func (s *Sandbox) Close() error {
 		s.warm.close()
 	}
 	s.unhatch()
+	if s.groups != nil {
+		s.groups.close()
+	}
 	s.spawn.close()
 	if s.scratch != "" {
 		errs = append(errs, os.RemoveAll(s.scratch))

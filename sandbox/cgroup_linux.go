@@ -1,0 +1,198 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// GroupsOwn makes a control group for every session below the one that this process is in; GroupsOff none.
+const (
+	GroupsOff = "off"
+	GroupsOwn = "own"
+)
+
+// groups are the control groups of a sandbox's sessions. They are made ahead and used again: an empty group is as
+// good as a new one, and to make one costs a session more than to join it. Its invariant: a live session is alone in
+// its group.
+type groups struct {
+	limits Limits
+	// bases are our directories, one for each hierarchy: one in version 2, one for each controller in version 1.
+	bases []string
+	v2    bool
+
+	mu   sync.Mutex
+	free []*group
+	made int
+}
+
+// group is the control group of one session: a directory in each hierarchy.
+type group struct{ dirs []string }
+
+// openGroups makes the parent of all groups and one group, to see that limits can be set.
+func openGroups(l Limits) (_ *groups, err error) {
+	g := &groups{limits: l}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	parents, v2, err := ownGroups()
+	if err != nil {
+		return nil, fmt.Errorf("cgroups: %w", err)
+	}
+	g.v2 = v2
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return nil, fmt.Errorf("cgroups: %w", err)
+	}
+	for _, parent := range parents {
+		sweep(parent, space)
+		if v2 {
+			if err := allow(parent); err != nil {
+				return nil, fmt.Errorf("cgroups: %w", err)
+			}
+		}
+		base, err := os.MkdirTemp(parent, groupPrefix(space, os.Getpid()))
+		if err != nil {
+			return nil, fmt.Errorf("cgroups: %w", err)
+		}
+		g.bases = append(g.bases, base)
+		if v2 {
+			if err := allow(base); err != nil {
+				return nil, fmt.Errorf("cgroups: %w", err)
+			}
+		}
+	}
+	first, err := g.take()
+	if err != nil {
+		return nil, err
+	}
+	g.give(first)
+	return g, nil
+}
+
+// ownGroups are the directories of this process's group, with the controllers for memory and processes.
+func ownGroups() (dirs []string, v2 bool, err error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, false, err
+	}
+	v1 := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) != 3 {
+			continue
+		}
+		if part[1] == "" {
+			for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+				have, err := os.ReadFile(filepath.Join(mount, part[2], "cgroup.controllers"))
+				if err == nil && strings.Contains(string(have), "memory") && strings.Contains(string(have), "pids") {
+					return []string{filepath.Join(mount, part[2])}, true, nil
+				}
+			}
+		}
+		for _, c := range strings.Split(part[1], ",") {
+			v1[c] = filepath.Join("/sys/fs/cgroup", c, part[2])
+		}
+	}
+	if v1["memory"] == "" || v1["pids"] == "" {
+		return nil, false, errors.New("no memory and pids controllers here")
+	}
+	return []string{v1["memory"], v1["pids"]}, false, nil
+}
+
+// allow lets the children of a version 2 group have limits; a group that holds processes itself can't.
+func allow(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory +pids"), 0)
+}
+
+// groupPrefix names the groups of one process; numbers of processes mean something in their pid namespace only.
+func groupPrefix(space string, pid int) string {
+	return fmt.Sprintf("verigraph-%s-%d-", strings.Trim(space, "pid:[]"), pid)
+}
+
+// sweep removes the groups of supervisors that were killed. A group with a process in it can't be removed.
+func sweep(parent, space string) {
+	left, _ := filepath.Glob(filepath.Join(parent, groupPrefix(space, 0)[:len(groupPrefix(space, 0))-2]+"*"))
+	for _, base := range left {
+		fields := strings.Split(filepath.Base(base), "-")
+		pid, err := strconv.Atoi(fields[2])
+		if err != nil || unix.Kill(pid, 0) != unix.ESRCH {
+			continue
+		}
+		removeGroup(base)
+	}
+}
+
+// removeGroup removes a group and its children; only directories can be removed there.
+func removeGroup(base string) {
+	children, _ := filepath.Glob(filepath.Join(base, "s*"))
+	for _, c := range children {
+		_ = unix.Rmdir(c)
+	}
+	_ = unix.Rmdir(base)
+}
+
+// take returns an empty group with the limits.
+func (g *groups) take() (*group, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.free); n > 0 {
+		last := g.free[n-1]
+		g.free = g.free[:n-1]
+		return last, nil
+	}
+	g.made++
+	c := &group{}
+	for _, base := range g.bases {
+		dir := filepath.Join(base, "s"+strconv.Itoa(g.made))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("cgroups: %w", err)
+		}
+		c.dirs = append(c.dirs, dir)
+	}
+	memory := strconv.FormatInt(g.limits.MemoryBytes+g.limits.ScratchBytes, 10)
+	files := [][2]string{{"memory.limit_in_bytes", memory}, {"pids.max", strconv.Itoa(g.limits.Processes)}}
+	if g.v2 {
+		files[0][0] = "memory.max"
+	}
+	for i, f := range files {
+		if err := os.WriteFile(filepath.Join(c.dirs[i%len(c.dirs)], f[0]), []byte(f[1]), 0); err != nil {
+			return nil, fmt.Errorf("cgroups: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// join puts a process that has not run model code yet into the group.
+func (c *group) join(pid int) error {
+	for _, dir := range c.dirs {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+			return fmt.Errorf("cgroups: %w", err)
+		}
+	}
+	return nil
+}
+
+// give ends whatever is left in a group and keeps it for the next session.
+func (g *groups) give(c *group) {
+	if g.v2 {
+		_ = os.WriteFile(filepath.Join(c.dirs[0], "cgroup.kill"), []byte("1"), 0)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free = append(g.free, c)
+}
+
+func (g *groups) close() {
+	for _, base := range g.bases {
+		removeGroup(base)
+	}
+}
