@@ -458,6 +458,28 @@ func TestGroupsOfTwoModelsNeverShareABatch(t *testing.T) {
 	require.Equal(t, []string{"a-0+c-0", "b-0"}, groups)
 }
 
+func TestGroupsOfTheSameQuestionStayApart(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = m.finish(trajectory.ScoreOK, trajectory.ScoreOK)
+	for _, id := range []string{"a", "b"} {
+		p := prompt(id)
+		p.Prompt.Files = []task.File{{Name: "t.csv", SHA256: strings.Repeat(id, 64), Size: 1}}
+		m.backlog <- p
+	}
+	m.backlog <- leader.BacklogItem{Final: true}
+	l := m.leader(t, config())
+	run(t, l)
+	require.Len(t, m.published, 2)
+	require.Equal(t, m.published[0].Prompt.Question, m.published[1].Prompt.Question)
+	var groups []string
+	for _, g := range m.batches[0].Groups {
+		groups = append(groups, g.Dispatch)
+	}
+	slices.Sort(groups)
+	require.Equal(t, []string{"a-0", "b-0"}, groups)
+}
+
 func TestGreedyValidationOfOneRolloutSharesNoBatchWithTraining(t *testing.T) {
 	t.Parallel()
 	m := newMemory()

@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from verigraph.checks import COLUMNS
+from verigraph.schema import COLUMNS
 
 METADATA = {
     "schema_version": "1",

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from verigraph.arrays import pad_rows
 from verigraph.batch import Batch, ragged
-from verigraph.checks import COLUMNS
 from verigraph.metrics import GROUNDING, REWARD_PARTS, column_metrics
 from verigraph.requests import GroupResult, RolloutsFailed
+from verigraph.schema import COLUMNS
 from verigraph.verl.settings import Settings, SettingsError
 
 TOKENS = ("prompt_ids", "response_ids", "response_mask", "rollout_log_probs")
