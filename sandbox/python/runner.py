@@ -124,6 +124,7 @@ class Session:
         for name in start["files"] or ():
             for directory in start["data_dirs"]:
                 self.audit.files[os.path.realpath(os.path.join(directory, name))] = name
+        self.audit.off = start.get("unaudited", False)
         random.seed(start["seed"])
         self.libraries.plant(start["seed"])
         trace.limits.update(start["limits"])
