@@ -180,7 +180,7 @@ func (p *prober) answer(ctx context.Context) (policy.Completion, bool) {
 // stopTag stops a repetition of the same answer at a text that it holds.
 func (p *prober) stopTag(ctx context.Context, sample policy.Completion) {
 	stop := middle(sample.Text)
-	if stop == "" {
+	if stop == "" || len(sample.IDs) == 1 && sample.Finish == "stop" { // an end token may have a text, and stops first
 		p.add("stop tag", Skipped, "the trial sampled no plain text to stop at", "")
 		return
 	}

@@ -150,7 +150,8 @@ func TestEachMissingThingIsNamedWithTheOptionThatGivesIt(t *testing.T) {
 				choice(a)["text"] = strings.TrimSuffix(choice(a)["text"].(string), s[0].(string))
 			}
 		}), check: "stop tag", state: probe.Warning},
-		"processed log-probs": {wrap: completions(processed), check: "log-prob mode", state: probe.OK},
+		"a trial that ends at once": {wrap: completions(endsAtOnce), check: "stop tag", state: probe.Skipped},
+		"processed log-probs":       {wrap: completions(processed), check: "log-prob mode", state: probe.OK},
 		"raw log-probs under a changed distribution": {
 			change: func(o *probe.Options) { o.Sampling.TopP = 0.9 },
 			check:  "log-prob mode", state: probe.Warning, fix: "--logprobs-mode processed_logprobs",
@@ -177,6 +178,15 @@ func TestEachMissingThingIsNamedWithTheOptionThatGivesIt(t *testing.T) {
 			require.Equal(t, tc.state != probe.Missing, r.Fit())
 		})
 	}
+}
+
+// endsAtOnce is a model that samples the end of the turn first, whose text no stop string is looked for in.
+func endsAtOnce(_, a map[string]any) {
+	c := choice(a)
+	logs := c["logprobs"].(map[string]any)
+	c["token_ids"], c["text"], c["finish_reason"], c["stop_reason"] = []any{3752}, "<|im_end|>", "stop", nil
+	logs["tokens"], logs["token_logprobs"] = []any{"token_id:3752"}, []any{-1}
+	a["usage"].(map[string]any)["completion_tokens"] = 1
 }
 
 // processed is a server that states log-probs of the distribution it samples from.
