@@ -71,7 +71,7 @@ const (
 	CellSyntaxError CellStatus = "syntax_error"
 	CellException   CellStatus = "exception"
 	CellRefused     CellStatus = "refused" // a primitive was refused and not caught
-	CellTimeout     CellStatus = "timeout" // wall or CPU limit; the namespace is lost
+	CellTimeout     CellStatus = "timeout" // wall or CPU limit; Result says whether the namespace is lost
 	CellMemory      CellStatus = "out_of_memory"
 	CellDied        CellStatus = "interpreter_died" // os._exit, a signal, a forged frame
 	CellExit        CellStatus = "exit"             // exit() ended the cell, the session lives
