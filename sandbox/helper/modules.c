@@ -14,6 +14,7 @@ struct entry {
 static struct table {
 	struct entry *kept;
 	size_t mask;
+	void *dict;
 } tables[2];
 
 static struct entry *find(const struct table *t, void *key)
@@ -28,6 +29,7 @@ static struct entry *find(const struct table *t, void *key)
 int vg_keep(int which, void *dict)
 {
 	struct table *t = &tables[which];
+	t->dict = dict;
 	void *key, *value;
 	size_t n = 0;
 	for (ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
@@ -52,4 +54,12 @@ size_t vg_changes(int which, void *dict, void **out, size_t max)
 		if (find(t, key)->value != value)
 			out[n++] = key;
 	return n;
+}
+
+/* vg_rebound tells whether an entry of the second dict changed: asked in every cell, so that it takes no arguments
+ * to convert. */
+int vg_rebound(void)
+{
+	void *key;
+	return (int)vg_changes(1, tables[1].dict, &key, 1);
 }

@@ -64,6 +64,7 @@ size_t vg_private_pages(uint64_t *out, size_t max);
 void vg_prefault(const uint64_t *ranges, size_t count);
 int vg_keep(int which, void *dict);
 size_t vg_changes(int which, void *dict, void **out, size_t max);
+int vg_rebound(void);
 
 void prefault(void);
 

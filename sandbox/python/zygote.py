@@ -113,8 +113,7 @@ def watch_dicts(helper, watch):
     watch.BASE = dict(sys.modules)
     if helper.vg_keep(modules, sys.modules) < 0 or helper.vg_keep(names, builtins.__dict__) < 0:
         raise MemoryError
-    ask, key = helper.vg_changes, (ctypes.c_void_p * 1)()
-    watch.rebound = lambda: ask(names, builtins.__dict__, key, 1)
+    ask, watch.rebound = helper.vg_changes, helper.vg_rebound
 
     def changed():
         keys = (ctypes.c_void_p * 4096)()
@@ -149,6 +148,8 @@ def prepare(config):
     sys.path[:] = config["sys_path"]
     sys.argv = ["-c"]
     helper = ctypes.PyDLL(config["helper"])  # PyDLL: the interpreter's lock is held across the fork
+    if not hasattr(helper, "vg_rebound"):
+        raise RuntimeError(f"{config['helper']} is older than this program; run make python")
     helper.vg_private_pages.restype = helper.vg_collapse.restype = helper.vg_merge.restype = ctypes.c_size_t
     helper.vg_regions()
     environment = set(os.environ)
