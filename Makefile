@@ -239,9 +239,10 @@ bench-delivery: python ## rows of 8k tokens beside pyarrow, encodings, delivery 
 
 .PHONY: bench-delivery
 
-
-# The viewer's page. Its bundle is committed, so that only those who change it need Node.
+# The viewer's page. Its bundle is committed, so that only those who change it need Node. The browser tests need a
+# Chromium beside it (Debian: chromium-headless-shell), at CHROMIUM or where the system puts it.
 VIEWER := viewer/web
+ODD := out/viewer/fixtures
 
 $(VIEWER)/node_modules/.package-lock.json: $(VIEWER)/package-lock.json
 	cd $(VIEWER) && npm ci --silent
@@ -249,7 +250,28 @@ $(VIEWER)/node_modules/.package-lock.json: $(VIEWER)/package-lock.json
 viewer: $(VIEWER)/node_modules/.package-lock.json ## check and bundle the viewer's page into viewer/dist
 	cd $(VIEWER) && npm run --silent check && npm run --silent build
 
-.PHONY: viewer
+# A real run whose submissions are replayed, with one report.
+out/viewer/run/summary.json: | build python
+	@rm -rf out/viewer/run && mkdir -p out/viewer
+	sed 's/replay: "off"/replay: submitted/' configs/local.yaml > out/viewer/config.yaml
+	bin/verigraph run $(DABENCH) --policy script:examples/dabench/script.jsonl --config out/viewer/config.yaml --out out/viewer/run
+	bin/verigraph report out/viewer/run local/14-0/1 > out/viewer/report.md
+
+viewer-fixtures: build out/viewer/run/summary.json
+	go build -o out/viewer/fixtures-bin ./viewer/viewertest/fixtures
+	out/viewer/fixtures-bin -from out/viewer/run -to $(ODD)
+
+test-viewer: viewer viewer-fixtures ## drive the viewer in a real Chromium, axe included
+	git diff --exit-code -- viewer/dist
+	cd $(VIEWER) && npm run --silent test
+
+bench-viewer: viewer viewer-fixtures ## input to paint on a run of 10,000 rollouts, into docs/measured/viewer.md
+	cd $(VIEWER) && node browser/speed.mjs
+
+viewer-images: viewer viewer-fixtures ## make the pictures of docs/viewer.md
+	cd $(VIEWER) && node browser/pictures.mjs
+
+.PHONY: viewer viewer-fixtures test-viewer bench-viewer viewer-images
 
 # The SFT corpus. SFT_TABLES, SFT_QUESTIONS, SFT_LABELS and SFT_TABLEBENCH may name the whole benchmarks.
 SFT_TABLES ?= examples/dabench/tables

@@ -165,7 +165,7 @@ function NodeShape({ n, at, r, cls, choose }: { n: GraphNode; at: Box; r: Rollou
   const [line, rest] = isClaim(n) ? wrap(visible(first), long) : [clip(visible(first), long), '']
   const v = verdictOf(r, n.id)
   const bad = n.untracked || n.tainted
-  return <g class={`node ${n.kind} ${cls}`} transform={`translate(${at.x} ${at.y})`} data-id={n.id} tabIndex={0} role="button" aria-pressed={cls.includes('picked')} aria-label={clip(visible(`${n.kind} ${first}`), 120)}
+  return <g class={`node ${n.kind} ${cls}`} transform={`translate(${at.x} ${at.y})`} data-id={n.id} tabindex={0} role="button" aria-pressed={cls.includes('picked')}
     onClick={() => choose(n.id)} onKeyDown={e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); e.stopPropagation(); choose(n.id) } }}>
     <rect width={at.w} height={at.h} rx={n.kind === 'value' ? at.h / 2 : n.kind === 'source' ? 3 : isClaim(n) ? 10 : 5} class={bad ? 'warned' : ''} />
     <text x={n.kind === 'value' ? 14 : 9} y="16">{line}</text>

@@ -11,8 +11,8 @@ const pageSize = 100
 interface Col { key: string; name: string; sort?: string; help?: string; cell: (r: ListRow, n: (name: string) => number | null) => preact.ComponentChildren; cls?: string }
 
 const columns: Col[] = [
-  { key: 'id', name: 'Rollout', sort: 'ended', help: 'in the order in which they ended', cell: r => r.id, cls: 'id' },
-  { key: 'end', name: 'Ended', cell: r => <span class={'tag ' + r.termination}>{words(r.termination)}</span>, cls: 'end' },
+  { key: 'id', name: 'Rollout', sort: 'ended', help: 'in the order in which they ended', cell: r => visible(r.id), cls: 'id' },
+  { key: 'end', name: 'Ended', cell: r => <span class={'tag ' + r.termination}>{visible(words(r.termination))}</span>, cls: 'end' },
   { key: 'correct', name: 'Right', cell: r => verdict(r), cls: 'c' },
   { key: 'total', name: 'Reward', sort: 'total', cell: (r, n) => (r.status === 'ok' ? num(n('total')) : words(r.status)), cls: 'n' },
   { key: 'process', name: 'Proc', sort: 'process', help: 'R_process', cell: (_, n) => num(n('process'), 2), cls: 'n' },
@@ -116,7 +116,7 @@ function Row({ i, row, page, on, open, of }: { i: number; row: ListRow | undefin
   const n = (name: string) => row.numbers[page.columns.indexOf(name)] ?? null
   return <div class={'row' + (on ? ' on' : '')} role="row" aria-rowindex={i + 2} aria-selected={on} style={at} onClick={e => { if (!(e.target as HTMLElement).closest('a')) open(i) }}>
     {columns.map(c => <span key={c.key} role="gridcell" class={c.cls}>
-      {c.key === 'id' ? <><a href={link('rollout', row.id, of ? { of: String(of) } : {})} onClick={e => { e.preventDefault(); open(i) }}>{row.id}</a></> : c.cell(row, n)}
+      {c.key === 'id' ? <><a href={link('rollout', row.id, of ? { of: String(of) } : {})} onClick={e => { e.preventDefault(); open(i) }}>{visible(row.id)}</a></> : c.cell(row, n)}
     </span>)}
   </div>
 }
@@ -136,7 +136,7 @@ export function Filters({ run, params, set }: { run: Overview; params: Record<st
     <label class="search">search <input id="search" type="search" placeholder="id, answer, flag, error" value={params.q ?? ''} onInput={e => set({ q: e.currentTarget.value })} /></label>
     {choice('termination', 'ended', s.terminations.map(t => [t.name, `${words(t.name)} (${whole(t.n)})`]))}
     {choice('status', 'scored', s.statuses.map(t => [t.name, `${words(t.name)} (${whole(t.n)})`]))}
-    {s.sources.length > 1 && choice('source', 'source', s.sources.map(t => [t.name, `${t.name} (${whole(t.n)})`]))}
+    {s.sources.length > 1 && choice('source', 'source', s.sources.map(t => [t.name, `${clip(visible(t.name), 40)} (${whole(t.n)})`]))}
     {choice('correct', 'right', [['yes', 'yes'], ['no', 'no'], ['none', 'no rule']])}
     {choice('min.structural', 'grounded', [['1', 'all claims']])}
     {s.flags.length > 0 && choice('flag', 'flag', s.flags.map(f => [f.name, `${clip(visible(f.name), 30)} (${whole(f.n)})`]))}

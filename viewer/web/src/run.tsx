@@ -1,6 +1,6 @@
 import type { Count, Overview, Status } from './api'
 import { Bars, Lines } from './charts'
-import { compact, none, num, percent, seconds, whole, words } from './format'
+import { compact, none, num, percent, seconds, visible, whole, words } from './format'
 import { link } from './route'
 
 const ledgerParts = ['delivered', 'filtered', 'stale', 'unscored', 'failed', 'set_aside', 'in_flight'] as const
@@ -45,7 +45,7 @@ function Problems({ run }: { run: Overview }) {
   if (run.problems.length === 0 && run.bad === 0) return null
   return <section class="problem" aria-label="Damaged files">
     <strong>{run.bad > 0 ? `${whole(run.bad)} lines of the index can’t be read. ` : ''}What is whole is shown.</strong>
-    <ul>{run.problems.map((p, i) => <li key={i}><code>{p.file}{p.line ? `:${p.line}` : ''}</code> {p.error}</li>)}</ul>
+    <ul>{run.problems.map((p, i) => <li key={i}><code>{visible(p.file)}{p.line ? `:${p.line}` : ''}</code> {visible(p.error)}</li>)}</ul>
   </section>
 }
 
@@ -107,7 +107,7 @@ function Over({ run }: { run: Overview }) {
 function Counts({ title, rows, href }: { title: string; rows: Count[]; href?: (name: string) => string }) {
   if (rows.length === 0) return null
   return <table class="counts"><caption>{title}</caption><tbody>
-    {rows.map(r => <tr key={r.name}><th scope="row">{href ? <a href={href(r.name)}>{words(r.name) || '(none)'}</a> : words(r.name)}</th><td>{whole(r.n)}</td></tr>)}
+    {rows.map(r => <tr key={r.name}><th scope="row">{href ? <a href={href(r.name)}>{visible(words(r.name)) || '(none)'}</a> : visible(words(r.name))}</th><td>{whole(r.n)}</td></tr>)}
   </tbody></table>
 }
 
