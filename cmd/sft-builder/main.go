@@ -64,7 +64,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.AddCommand(newBuild(), newInspect(), newVerify(), newSynthetic())
+	root.AddCommand(newBuild(), newGenerate(), newInspect(), newVerify(), newSynthetic())
 	return root
 }
 
