@@ -18,8 +18,11 @@ func TestEveryShippedConfigurationOfACorpusParsesAndValidates(t *testing.T) {
 	require.NoError(t, c.Validate())
 	files, err := filepath.Glob("../configs/sft/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 4)
+	require.Len(t, files, 5)
 	for _, f := range files {
+		if filepath.Base(f) == "generate.yaml" { // a plan, not a corpus: cmd/sft-builder reads it
+			continue
+		}
 		_, err := sft.Load(f)
 		require.NoError(t, err)
 	}

@@ -129,6 +129,9 @@ func (b *Benchmarks) addAnswer(name string, ref *task.Reference) {
 	for _, a := range ref.Answers {
 		set.pairs = append(set.pairs, "@"+a.Name+"["+a.Value+"]")
 		length += len(a.Name) + len(a.Value)
+		if len(words(a.Value)) >= gram {
+			b.answers.add(hit, a.Value)
+		}
 	}
 	if len(set.pairs) > 0 && length >= minAnswer {
 		b.pairs[set.pairs[0]] = append(b.pairs[set.pairs[0]], set)

@@ -44,6 +44,8 @@ type Game struct {
 	Tokenizer        *tokenizer.Tokenizer // nil is the scripted server's
 	// Binds, Infers are turns that make a claim; the last turn submits.
 	Binds, Infers []int
+	// Sample, when set, gives the ids that the engine sampled in place of the canonical ones.
+	Sample func([]int32) []int32
 }
 
 // Tiny is the scripted server's tokenizer.
@@ -75,6 +77,9 @@ func Play(t testing.TB, g Game) (sft.Record, [][]int32) {
 		require.True(t, more, "turn %d: %v", i, m.Next())
 		prompts = append(prompts, slices.Clone(ask.Prompt))
 		ids := tok.EncodeSpecial(turn.Text) // an engine samples the tags of reasoning as added tokens
+		if g.Sample != nil {
+			ids = g.Sample(ids)
+		}
 		c := policy.Completion{IDs: ids, Finish: "stop", StopString: "</code_interpreter>"}
 		if turn.Ends {
 			c.IDs, c.StopString = append(c.IDs, ml.EndOfTurn()), ""
