@@ -257,7 +257,12 @@ out/viewer/run/summary.json: | build python
 	bin/verigraph run $(DABENCH) --policy script:examples/dabench/script.jsonl --config out/viewer/config.yaml --out out/viewer/run
 	bin/verigraph report out/viewer/run local/14-0/1 > out/viewer/report.md
 
-viewer-fixtures: build out/viewer/run/summary.json
+# The same questions for another reward, which the comparison shows.
+out/viewer/second/summary.json: | build python
+	@rm -rf out/viewer/second
+	bin/verigraph run $(DABENCH) --policy script:examples/dabench/script.jsonl --limit 16 --reward paper --out out/viewer/second
+
+viewer-fixtures: build out/viewer/run/summary.json out/viewer/second/summary.json
 	go build -o out/viewer/fixtures-bin ./viewer/viewertest/fixtures
 	out/viewer/fixtures-bin -from out/viewer/run -to $(ODD)
 

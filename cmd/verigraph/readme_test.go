@@ -37,6 +37,9 @@ func TestEveryCommandOfTheReadmeExists(t *testing.T) {
 	require.NoError(t, err)
 	lines := commands(t, root+"README.md")
 	require.GreaterOrEqual(t, len(lines), 8)
+	viewer := commands(t, root+"docs/viewer.md")
+	require.Len(t, viewer, 3)
+	lines = append(lines, viewer...)
 	for _, line := range lines {
 		words := strings.Fields(line)
 		switch program := filepath.Base(words[0]); program {

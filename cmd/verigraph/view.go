@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +85,7 @@ func runView(ctx context.Context, o viewOptions, out string, stdout io.Writer) (
 	if g.Token != "" {
 		query = "?token=" + string(g.Token)
 	}
-	fmt.Fprintf(stdout, "http://%s/%s\n", l.Addr(), query)
+	fmt.Fprintf(stdout, "http://%s/%s\n", o.reachable(l.Addr()), query)
 	return serveUntil(ctx, l, viewer.Handler(g, runs...))
 }
 
@@ -100,6 +101,19 @@ func (o viewOptions) guard() (viewer.Guard, error) {
 		return g, fmt.Errorf("--listen: %w", err)
 	}
 	return g, nil
+}
+
+// reachable is the address for a browser: a server on all addresses is named by its first name.
+func (o viewOptions) reachable(a net.Addr) string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok || !t.IP.IsUnspecified() {
+		return a.String()
+	}
+	name := "127.0.0.1"
+	if len(o.hosts) > 0 {
+		name = o.hosts[0]
+	}
+	return net.JoinHostPort(name, strconv.Itoa(t.Port))
 }
 
 // checkRunDir tells a mistyped directory from a run that has not finished a rollout yet.

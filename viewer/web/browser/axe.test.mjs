@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before, test } from 'node:test'
-import { Server, at, fixtures, index, launch, open, run } from './harness.mjs'
+import { Server, at, index, launch, open, run, second } from './harness.mjs'
 
 const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 let browser, server
-before(async () => { browser = await launch(); server = await Server.start(run, ['--compare', `${fixtures}/other`]) })
+before(async () => { browser = await launch(); server = await Server.start(run, ['--compare', second]) })
 after(async () => { await browser?.close(); await server?.stop() })
 
 const e = index(run).find(e => e.verdicts?.entailed)

@@ -1,4 +1,4 @@
-// A real browser on real servers. RUN is the output directory of a run (make test-viewer makes one), FIXTURES where
+// A real browser on real servers. RUN and SECOND are output directories of two runs (make test-viewer makes them), FIXTURES where
 // the fixtures command wrote the odd ones.
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -7,6 +7,7 @@ import { chromium } from 'playwright-core'
 
 export const root = new URL('../../../', import.meta.url).pathname
 export const run = root + (process.env.RUN ?? 'out/viewer/run')
+export const second = root + (process.env.SECOND ?? 'out/viewer/second')
 export const fixtures = root + (process.env.FIXTURES ?? 'out/viewer/fixtures')
 
 const candidates = [process.env.CHROMIUM, '/usr/bin/chromium-headless-shell', '/usr/bin/chromium', '/usr/bin/google-chrome']

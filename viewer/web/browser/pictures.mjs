@@ -1,11 +1,11 @@
 // Takes the pictures of docs/viewer.md from a real run.
 import { mkdirSync } from 'node:fs'
-import { Server, at, fixtures, launch, open, root, run } from './harness.mjs'
+import { Server, at, launch, open, root, run, second } from './harness.mjs'
 
 const dir = `${root}docs/images/`
 mkdirSync(dir, { recursive: true })
 const browser = await launch()
-const server = await Server.start(run, ['--compare', `${fixtures}/other`])
+const server = await Server.start(run, ['--compare', second])
 const id = 'rollout/local/14-0/1'
 
 async function take(name, from, hash, options = {}, act = async () => {}) {

@@ -3,12 +3,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { Server, at, fixtures, index, launch, open, rollout, root, run } from './harness.mjs'
+import { Server, at, fixtures, index, launch, open, rollout, root, run, second } from './harness.mjs'
 
 let browser, server, entries
 before(async () => {
   browser = await launch()
-  server = await Server.start(run, ['--compare', `${fixtures}/other`])
+  server = await Server.start(run, ['--compare', second])
   entries = index(run)
 })
 after(async () => { await browser?.close(); await server?.stop() })
@@ -268,7 +268,7 @@ test('a group stands side by side, in short or turn by turn', async () => {
 
 test('two runs are compared prompt by prompt', async () => {
   const page = await open(browser, at(server, 'compare'))
-  const other = index(`${fixtures}/other`)
+  const other = index(second)
   const both = new Set(other.map(e => e.prompt_id).filter(p => entries.some(e => e.prompt_id === p)))
   await page.locator('.split').waitFor()
   assert.ok((await text(page, '.page > .note')).startsWith(`${both.size} prompts are in both runs`))

@@ -106,7 +106,7 @@ export function List({ run, of, params }: Props) {
 function Head({ col, sort, set }: { col: Col; sort: string; set: (c: Record<string, string>) => void }) {
   const state = col.sort && (sort === col.sort ? 'ascending' : sort === '-' + col.sort ? 'descending' : undefined)
   return <span role="columnheader" class={col.cls} aria-sort={state || undefined} title={col.help}>
-    {col.sort ? <button class="quiet" onClick={() => set({ sort: state === 'descending' ? col.sort! : '-' + col.sort! })}>{col.name}{state === 'ascending' ? ' ↑' : state === 'descending' ? ' ↓' : ''}</button> : col.name}
+    {col.sort ? <button class="quiet" onClick={() => set({ sort: state === 'descending' ? col.sort! : '-' + col.sort! })}>{col.name}{state === 'ascending' ? '↑' : state === 'descending' ? '↓' : ''}</button> : col.name}
   </span>
 }
 
