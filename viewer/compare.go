@@ -18,13 +18,15 @@ type PromptPair struct {
 
 // Comparison sets two runs beside each other.
 type Comparison struct {
-	Names   [2]string    `json:"names"`
-	Stats   [2]Stats     `json:"stats"`
-	Both    int          `json:"both"` // prompts of both runs
-	Better  int          `json:"better"`
-	Worse   int          `json:"worse"`
-	Matched int          `json:"matched"`
-	Pairs   []PromptPair `json:"pairs"`
+	Names [2]string `json:"names"`
+	Stats [2]Stats  `json:"stats"`
+	// Histograms are both runs' distributions over the same bins; columns that only one run has are left out.
+	Histograms [][]Histogram `json:"histograms"`
+	Both       int           `json:"both"` // prompts of both runs
+	Better     int           `json:"better"`
+	Worse      int           `json:"worse"`
+	Matched    int           `json:"matched"`
+	Pairs      []PromptPair  `json:"pairs"`
 }
 
 // sameReward is what a mean reward may differ by and count as equal.
@@ -33,13 +35,15 @@ const sameReward = 1e-9
 func compareRuns(a, b *Run, offset, limit int) (Comparison, error) {
 	out := Comparison{Names: [2]string{a.name, b.name}}
 	means := [2]map[string]*promptMeans{}
+	var rows [2][]row
 	for side, r := range []*Run{a, b} {
 		s, err := r.index.refresh()
 		if err != nil {
 			return out, err
 		}
-		out.Stats[side], means[side] = r.statsOf(s), byPrompt(s.rows)
+		out.Stats[side], means[side], rows[side] = r.statsOf(s), byPrompt(s.rows), s.rows
 	}
+	out.Histograms = sameBins(rows)
 	pairs := pair(means)
 	for _, p := range pairs {
 		if p.N[0] > 0 && p.N[1] > 0 {
@@ -55,6 +59,20 @@ func compareRuns(a, b *Run, offset, limit int) (Comparison, error) {
 	out.Matched = len(pairs)
 	out.Pairs = append([]PromptPair{}, pairs[min(offset, len(pairs)):min(offset+limit, len(pairs))]...)
 	return out, nil
+}
+
+// sameBins counts both runs between the least and the largest value of either.
+func sameBins(rows [2][]row) [][]Histogram {
+	out := [][]Histogram{}
+	for _, c := range histogramColumns {
+		a, b := measured(rows[0], c), measured(rows[1], c)
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		low, high := min(a[0], b[0]), max(a[len(a)-1], b[len(b)-1])
+		out = append(out, []Histogram{histogramOf(columnNames[c], a, low, high), histogramOf(columnNames[c], b, low, high)})
+	}
+	return out
 }
 
 type promptMeans struct {

@@ -196,5 +196,9 @@ func TestComparingARunWithItselfChangesNothingAndALossShowsFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 0, 1}, []int{diff.Both, diff.Better, diff.Worse}, dir)
 	require.Equal(t, "6", diff.Pairs[0].Prompt)
+	for _, h := range diff.Histograms {
+		require.Equal(t, [2]float64{h[0].Min, h[0].Max}, [2]float64{h[1].Min, h[1].Max}, h[0].Name)
+	}
+	require.NotEqual(t, diff.Histograms[0][0].Bins, diff.Histograms[0][1].Bins)
 	require.Negative(t, *diff.Pairs[0].Delta)
 }

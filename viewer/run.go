@@ -121,7 +121,11 @@ func (r *Run) overview(now time.Time) (Overview, error) {
 		}
 	}
 	if err := r.addStatus(&o, now); err != nil {
-		o.Problems = append(o.Problems, Problem{File: StatusName, Error: err.Error()})
+		from := StatusName
+		if r.status != nil {
+			from = "the leader"
+		}
+		o.Problems = append(o.Problems, Problem{File: from, Error: err.Error()})
 	}
 	return o, nil
 }

@@ -180,19 +180,30 @@ func flagKind(flag string) string {
 }
 
 func histogram(rows []row, c column) (Histogram, bool) {
+	values := measured(rows, c)
+	if len(values) == 0 {
+		return Histogram{}, false
+	}
+	return histogramOf(columnNames[c], values, values[0], values[len(values)-1]), true
+}
+
+// measured are the values of a column that are there, sorted.
+func measured(rows []row, c column) []float64 {
 	var values []float64
 	for i := range rows {
 		if v := rows[i].num[c]; !math.IsNaN(v) && !math.IsInf(v, 0) {
 			values = append(values, v)
 		}
 	}
-	if len(values) == 0 {
-		return Histogram{}, false
-	}
 	slices.Sort(values)
+	return values
+}
+
+// histogramOf counts sorted values between low and high.
+func histogramOf(name string, values []float64, low, high float64) Histogram {
 	at := func(q float64) float64 { return values[int(q*float64(len(values)-1)+0.5)] }
 	h := Histogram{
-		Name: columnNames[c], Min: values[0], Max: values[len(values)-1], Bins: make([]int, histogramBins),
+		Name: name, Min: low, Max: high, Bins: make([]int, histogramBins),
 		Quantiles: [3]float64{at(0.05), at(0.5), at(0.95)},
 	}
 	width := (h.Max - h.Min) / histogramBins
@@ -203,7 +214,7 @@ func histogram(rows []row, c column) (Histogram, bool) {
 		}
 		h.Bins[bin]++
 	}
-	return h, true
+	return h
 }
 
 // overTime fills the series: by time where every row has one, else by position.

@@ -19,6 +19,7 @@ import (
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/trajectory"
+	"github.com/verigraph/verigraph/viewer"
 )
 
 func TestMain(m *testing.M) {
@@ -99,11 +100,21 @@ func TestAllHandedSolutionsReachFullMarksWithStructuralGrounding(t *testing.T) {
 		require.Equal(t, 1.0, *e.Grounding.Structural, "%s: %s", e.RolloutID, e.Answer)
 		require.Equal(t, 1.0, *e.Grounding.Lexical, "%s: %s", e.RolloutID, e.Answer)
 		require.Empty(t, e.Flags, e.RolloutID)
+		require.Greater(t, e.Tokens, e.Sampled, e.RolloutID)
+		require.Positive(t, e.Sampled, e.RolloutID)
+		require.Equal(t, &[2]int64{}, e.Versions, e.RolloutID)
+		require.False(t, e.ArchivedAt.IsZero(), e.RolloutID)
 	}
 	s := readSummary(t, out)
 	require.Equal(t, 1.0, *s.Accuracy)
 	require.Equal(t, 44, s.Ledger.Delivered)
 	require.True(t, s.Ledger.Balanced())
+	var st viewer.Status
+	data, err := os.ReadFile(filepath.Join(out, viewer.StatusName))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &st))
+	require.True(t, st.Complete)
+	require.Equal(t, int64(44), st.Ledger.Delivered)
 }
 
 func TestCheatsThatTheGraphRefusesEarnNothing(t *testing.T) {

@@ -32,7 +32,8 @@ func Hostile(to string) error {
 		},
 		Edges: []evidence.Edge{
 			{From: "file:" + x, To: "v1", Kind: evidence.EdgeCompute},
-			{From: "v1", To: "c1", Kind: evidence.EdgeGround, Role: x}, {From: "c1", To: "c2", Kind: evidence.EdgeDerive},
+			{From: "v1", To: "c1", Kind: evidence.EdgeGround, Role: x},
+			{From: "c1", To: "c2", Kind: evidence.EdgeDerive},
 		},
 		Cells:    []evidence.CellInfo{{Turn: 0, Code: "bind('x')\n# " + x, Statements: 1, Completed: 1, Status: "ok"}},
 		Refusals: []evidence.Refused{{Primitive: x, Rule: x, Message: x}}, Flags: []string{x},

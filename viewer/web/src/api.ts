@@ -76,7 +76,7 @@ export interface Report {
   paragraphs: { kind: 'heading' | 'item' | 'text'; sentences: { text: string; claims: string[] | null }[] }[]
 }
 export interface PromptPair { prompt: string; reward: [number | null, number | null]; acc: [number | null, number | null]; n: [number, number]; delta: number | null }
-export interface Comparison { names: [string, string]; stats: [Stats, Stats]; both: number; better: number; worse: number; matched: number; pairs: PromptPair[] }
+export interface Comparison { names: [string, string]; stats: [Stats, Stats]; histograms: [Histogram, Histogram][]; both: number; better: number; worse: number; matched: number; pairs: PromptPair[] }
 
 export type Params = Record<string, string | number>
 

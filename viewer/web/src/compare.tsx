@@ -32,10 +32,7 @@ export function Compare({ run }: { run: Overview }) {
           return <tr key={name}><th scope="row">{name}</th><td class="n">{show(x)}</td><td class="n">{show(y)}</td><td class="n">{x != null && y != null ? <Change d={y - x} show={show} better={better} /> : ''}</td></tr>
         })}</tbody></table>
       <section aria-label="Distributions"><p class="legend"><span class="key s0">{data.names[0]}</span><span class="key s1">{data.names[1]}</span></p>
-        <div class="grid">{a.histograms?.map(h => {
-          const other = b.histograms?.find(o => o.name === h.name)
-          return <Bars key={h.name} title={words(h.name)} sets={other ? [h, other] : [h]} />
-        })}</div></section>
+        <div class="grid">{data.histograms.map(sets => <Bars key={sets[0].name} title={words(sets[0].name)} sets={sets} />)}</div></section>
     </div>
     <h2>Prompts, the largest change first</h2>
     <table class="plain"><thead><tr><th scope="col">Prompt</th><th scope="col">Mean reward</th><th scope="col"></th><th scope="col">Change</th><th scope="col">Right</th><th scope="col"></th></tr></thead>
