@@ -21,7 +21,8 @@ type query struct {
 	min, max      map[column]float64
 	flag          string
 	disagree      bool
-	sort          column // ended: the order of the index
+	sort          column            // ended: the order of the index
+	sortText      func(*row) string // in place of sort
 	desc          bool
 	offset, limit int
 }
@@ -70,6 +71,9 @@ func (q *query) set(key, value string) (err error) {
 	case key == "sort":
 		q.desc = strings.HasPrefix(value, "-")
 		if value = strings.TrimPrefix(value, "-"); value == "ended" {
+			break
+		}
+		if q.sortText = fields[value]; q.sortText != nil {
 			break
 		}
 		c, ok := columnOf(value)
@@ -147,6 +151,13 @@ func (x *index) find(s snapshot, q query) ([]int32, error) {
 
 // compare puts null last in both directions.
 func (q *query) compare(a, b *row) int {
+	if q.sortText != nil {
+		order := cmp.Compare(q.sortText(a), q.sortText(b))
+		if q.desc {
+			return -order
+		}
+		return order
+	}
 	if q.sort == ended {
 		if q.desc {
 			return cmp.Compare(b.offset, a.offset)

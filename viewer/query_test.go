@@ -85,6 +85,23 @@ func TestPagesOfASortedListJoinToTheWhole(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+func TestTextsAreSortedToo(t *testing.T) {
+	t.Parallel()
+	_, r := grown(t, 16)
+	for _, sort := range []string{"termination", "-termination"} {
+		var got []string
+		for _, row := range list(t, r, "sort="+sort).Rows {
+			got = append(got, row.Termination)
+		}
+		want := slices.Sorted(slices.Values(got))
+		if sort[0] == '-' {
+			slices.Reverse(want)
+		}
+		require.Equal(t, want, got, sort)
+		require.NotEqual(t, want[0], want[len(want)-1])
+	}
+}
+
 func TestNullStandsLastInBothDirections(t *testing.T) {
 	t.Parallel()
 	_, r := grown(t, 16)

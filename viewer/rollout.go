@@ -175,6 +175,10 @@ func message(t *trajectory.Trajectory, role string) string {
 
 func viewGraph(g *evidence.Export) GraphView {
 	v := GraphView{Export: *g, Live: []string{}, Order: []string{}}
+	v.Cells = slices.Clone(g.Cells)
+	for i := range v.Cells {
+		v.Cells[i].Code = clip(v.Cells[i].Code, maxText).Text // the turn has the whole of it
+	}
 	live := g.Subgraph()
 	for i := range live.Nodes {
 		v.Live = append(v.Live, live.Nodes[i].ID)

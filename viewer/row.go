@@ -22,6 +22,7 @@ type row struct {
 	status      string
 	correct     int8 // -1 where no rule exists or nothing was scored
 	flags       []string
+	reason      string           // the beginning of why it was lost or not scored
 	num         [columns]float64 // NaN for null
 }
 
@@ -47,8 +48,9 @@ const (
 	colNodes
 	colRefuted
 	colSplit
-	colVersion // oldest policy version
-	colNewest  // newest policy version
+	colDisagree // split votes, and refuted claims under an answer that the rule calls right
+	colVersion  // oldest policy version
+	colNewest   // newest policy version
 	colQueueS
 	colGenerateS
 	colToolS
@@ -59,7 +61,7 @@ const (
 
 var columnNames = [columns]string{
 	"total", "process", "infer", "outcome", "penalty", "structural", "replayed", "lexical", "supported", "cells",
-	"errors", "claims", "turns", "tokens", "sampled", "nodes", "refuted", "split", "version", "newest", "queue_s",
+	"errors", "claims", "turns", "tokens", "sampled", "nodes", "refuted", "split", "disagree", "version", "newest", "queue_s",
 	"generate_s", "tool_s", "score_s", "at",
 }
 
@@ -77,7 +79,7 @@ func (x *index) row(e *archive.Entry, offset int64, length int32) row {
 	r := row{
 		offset: offset, length: length, sample: int32(e.Sample), id: e.RolloutID, group: x.same(group), prompt: x.same(e.PromptID),
 		source: x.same(e.DataSource), termination: x.same(string(e.TerminationReason)), status: x.same(string(e.RewardStatus)),
-		correct: -1, flags: x.sameFlags(e.Flags),
+		correct: -1, flags: x.sameFlags(e.Flags), reason: x.same(clip(e.Error, maxReason).Text),
 	}
 	if e.Correct != nil {
 		r.correct = 0
@@ -86,8 +88,15 @@ func (x *index) row(e *archive.Entry, offset int64, length int32) row {
 		}
 	}
 	r.num = numbers(e)
+	r.num[colDisagree] = r.num[colSplit]
+	if r.correct == 1 {
+		r.num[colDisagree] += r.num[colRefuted]
+	}
 	return r
 }
+
+// maxReason is what is kept in memory of an error's text.
+const maxReason = 120
 
 func numbers(e *archive.Entry) [columns]float64 {
 	null := func(v *float64) float64 {
@@ -123,10 +132,7 @@ func numbers(e *archive.Entry) [columns]float64 {
 	return n
 }
 
-// disagrees: the judges of a vote were split, or a judge refuted a claim of an answer that the rule calls right.
-func (r *row) disagrees() bool {
-	return r.num[colSplit] > 0 || r.correct == 1 && r.num[colRefuted] > 0
-}
+func (r *row) disagrees() bool { return r.num[colDisagree] > 0 }
 
 // same keeps one copy of a text that many rows share.
 func (x *index) same(s string) string {

@@ -41,23 +41,25 @@ type Bucket struct {
 
 // Stats is what the run page shows of the index.
 type Stats struct {
-	Rollouts     int         `json:"rollouts"`
-	Groups       int         `json:"groups"`
-	Prompts      int         `json:"prompts"`
-	Submitted    int         `json:"submitted"`
-	Accuracy     *float64    `json:"accuracy"`
-	Judged       int         `json:"judged"` // rows with a rule's verdict
-	Disagree     int         `json:"disagree"`
-	Terminations []Count     `json:"terminations"`
-	Statuses     []Count     `json:"statuses"`
-	Sources      []Count     `json:"sources"`
-	Flags        []Count     `json:"flags"`
-	Means        []Mean      `json:"means"`
-	Sums         []Mean      `json:"sums"`
-	Histograms   []Histogram `json:"histograms"`
-	Series       []string    `json:"series"`
-	Timed        bool        `json:"timed"`
-	Buckets      []Bucket    `json:"buckets"`
+	Rollouts     int      `json:"rollouts"`
+	Groups       int      `json:"groups"`
+	Prompts      int      `json:"prompts"`
+	Submitted    int      `json:"submitted"`
+	Accuracy     *float64 `json:"accuracy"`
+	Judged       int      `json:"judged"` // rows with a rule's verdict
+	Disagree     int      `json:"disagree"`
+	Terminations []Count  `json:"terminations"`
+	Statuses     []Count  `json:"statuses"`
+	Sources      []Count  `json:"sources"`
+	Flags        []Count  `json:"flags"`
+	// Reasons are why rollouts were lost or not scored, in the words of the index.
+	Reasons    []Count     `json:"reasons"`
+	Means      []Mean      `json:"means"`
+	Sums       []Mean      `json:"sums"`
+	Histograms []Histogram `json:"histograms"`
+	Series     []string    `json:"series"`
+	Timed      bool        `json:"timed"`
+	Buckets    []Bucket    `json:"buckets"`
 }
 
 var (
@@ -77,7 +79,7 @@ const (
 func computeStats(rows []row) Stats {
 	st := Stats{Rollouts: len(rows)}
 	groups, prompts := map[string]bool{}, map[string]bool{}
-	terms, statuses, sources, flags := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+	terms, statuses, sources, flags, reasons := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	var correct mean
 	for i := range rows {
 		r := &rows[i]
@@ -87,6 +89,9 @@ func computeStats(rows []row) Stats {
 		sources[r.source]++
 		for _, f := range r.flags {
 			flags[flagKind(f)]++
+		}
+		if r.reason != "" {
+			reasons[r.reason]++
 		}
 		if r.termination == "submitted" {
 			st.Submitted++
@@ -99,7 +104,7 @@ func computeStats(rows []row) Stats {
 		}
 	}
 	st.Groups, st.Prompts, st.Judged, st.Accuracy = len(groups), len(prompts), int(correct.n), correct.value()
-	st.Terminations, st.Statuses, st.Sources, st.Flags = counts(terms), counts(statuses), counts(sources), counts(flags)
+	st.Terminations, st.Statuses, st.Sources, st.Flags, st.Reasons = counts(terms), counts(statuses), counts(sources), counts(flags), counts(reasons)
 	for _, c := range meanColumns {
 		st.Means = append(st.Means, meanOf(rows, c, nil))
 	}

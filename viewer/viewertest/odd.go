@@ -70,6 +70,9 @@ func Huge(to string, nodes int) error {
 			Status: trajectory.CellOK, Observation: strings.Repeat("z", size), FinishReason: "stop", SampledIDs: 10_000,
 		})
 	}
+	for i := range t.Graph.Cells {
+		t.Graph.Cells[i].Code = code
+	}
 	t.Segments = []trajectory.Segment{segment(500, 30_000)}
 	t.Answer = t.Graph.Answer()
 	return write(to, task.RolloutID{Run: "huge", Dispatch: "huge-0"}, t, trajectory.Score{Outcome: 1, Reward: 0.8, Total: 0.8, Clipped: 0.8})

@@ -5,7 +5,7 @@ export interface Histogram { name: string; min: number; max: number; bins: numbe
 export interface Bucket { from: number; to: number; n: number; values: (number | null)[] }
 export interface Stats {
   rollouts: number; groups: number; prompts: number; submitted: number; accuracy: number | null; judged: number; disagree: number
-  terminations: Count[]; statuses: Count[]; sources: Count[]; flags: Count[]; means: Mean[]; sums: Mean[]
+  terminations: Count[]; statuses: Count[]; sources: Count[]; flags: Count[]; reasons: Count[]; means: Mean[]; sums: Mean[]
   histograms: Histogram[] | null; series: string[]; timed: boolean; buckets: Bucket[] | null
 }
 export interface Ledger {

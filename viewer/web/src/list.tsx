@@ -8,25 +8,29 @@ import { go, link, replace } from './route'
 export const rowHeight = 34
 const pageSize = 100
 
-interface Col { key: string; name: string; sort?: string; help?: string; cell: (r: ListRow, n: (name: string) => number | null) => preact.ComponentChildren; cls?: string }
+interface Col { key: string; width: string; name: string; sort?: string; help?: string; cell: (r: ListRow, n: (name: string) => number | null) => preact.ComponentChildren; cls?: string }
 
-const columns: Col[] = [
-  { key: 'id', name: 'Rollout', sort: 'ended', help: 'in the order in which they ended', cell: r => visible(r.id), cls: 'id' },
-  { key: 'end', name: 'Ended', cell: r => <span class={'tag ' + r.termination}>{visible(words(r.termination))}</span>, cls: 'end' },
-  { key: 'correct', name: 'Right', cell: r => verdict(r), cls: 'c' },
-  { key: 'total', name: 'Reward', sort: 'total', cell: (r, n) => (r.status === 'ok' ? num(n('total')) : words(r.status)), cls: 'n' },
-  { key: 'process', name: 'Proc', sort: 'process', help: 'R_process', cell: (_, n) => num(n('process'), 2), cls: 'n' },
-  { key: 'infer', name: 'Infer', sort: 'infer', help: 'R_infer', cell: (_, n) => num(n('infer'), 2), cls: 'n' },
-  { key: 'outcome', name: 'Outc', sort: 'outcome', help: 'R_outcome', cell: (_, n) => num(n('outcome'), 2), cls: 'n' },
-  { key: 'ground', name: 'S N R J', sort: 'structural', help: 'share of submitted claims: structural, lexical, replayed, supported', cell: (_, n) => <Ground n={n} />, cls: 'g' },
-  { key: 'errors', name: 'Errors', sort: 'errors', help: 'failed cells of all cells', cell: (_, n) => <>{n('errors') ? <b class="bad">{n('errors')}</b> : 0}<span class="dim">/{n('cells')}</span></>, cls: 'n' },
-  { key: 'claims', name: 'Claims', sort: 'claims', cell: (_, n) => num(n('claims')), cls: 'n' },
-  { key: 'tokens', name: 'Tokens', sort: 'tokens', help: 'longest row', cell: (_, n) => (n('tokens') === null ? none : whole(n('tokens')!)), cls: 'n' },
-  { key: 'version', name: 'Ver', sort: 'version', help: 'oldest policy version', cell: (_, n) => num(n('version')), cls: 'n' },
-  { key: 'time', name: 'Policy', sort: 'generate_s', help: 'time of policy calls', cell: (_, n) => seconds(n('generate_s')), cls: 'n' },
-  { key: 'flags', name: 'Flags', cell: r => <>{r.disagree && <span class="tag warn" title="judges disagree">⚖</span>}{r.flags?.slice(0, 2).map(f => <span key={f} class="tag warn">{clip(visible(f), 24)}</span>)}</>, cls: 'f' },
-  { key: 'answer', name: 'Answer', cell: r => clip(visible((r.answer || r.error).replace(/\s+/g, ' ')), 160), cls: 'a' },
+const allColumns: Col[] = [
+  { key: 'id', width: '134px', name: 'Rollout', sort: 'ended', help: 'in the order in which they ended', cell: r => visible(r.id), cls: 'id' },
+  { key: 'end', width: '112px', name: 'Ended', sort: 'termination', cell: r => <span class={'tag ' + r.termination}>{visible(words(r.termination))}</span>, cls: 'end' },
+  { key: 'correct', width: '50px', name: 'Right', sort: 'correct', cell: r => verdict(r), cls: 'c' },
+  { key: 'total', width: '76px', name: 'Reward', sort: 'total', cell: (r, n) => (r.status === 'ok' ? num(n('total')) : words(r.status)), cls: 'n' },
+  { key: 'process', width: '48px', name: 'Proc', sort: 'process', help: 'R_process', cell: (_, n) => num(n('process'), 2), cls: 'n' },
+  { key: 'infer', width: '54px', name: 'Infer', sort: 'infer', help: 'R_infer', cell: (_, n) => num(n('infer'), 2), cls: 'n' },
+  { key: 'outcome', width: '50px', name: 'Outc', sort: 'outcome', help: 'R_outcome', cell: (_, n) => num(n('outcome'), 2), cls: 'n' },
+  { key: 'ground', width: '70px', name: 'S N R J', sort: 'structural', help: 'share of submitted claims: structural, lexical, replayed, supported', cell: (_, n) => <Ground n={n} />, cls: 'g' },
+  { key: 'source', width: '96px', name: 'Source', sort: 'source', cell: r => visible(r.source), cls: 's' },
+  { key: 'errors', width: '58px', name: 'Errors', sort: 'errors', help: 'failed cells of all cells', cell: (_, n) => <>{n('errors') ? <b class="bad">{n('errors')}</b> : 0}<span class="dim">/{n('cells')}</span></>, cls: 'n' },
+  { key: 'claims', width: '60px', name: 'Claims', sort: 'claims', cell: (_, n) => num(n('claims')), cls: 'n' },
+  { key: 'tokens', width: '62px', name: 'Tokens', sort: 'tokens', help: 'longest row', cell: (_, n) => (n('tokens') === null ? none : whole(n('tokens')!)), cls: 'n' },
+  { key: 'version', width: '38px', name: 'Ver', sort: 'version', help: 'oldest policy version', cell: (_, n) => num(n('version')), cls: 'n' },
+  { key: 'time', width: '62px', name: 'Policy', sort: 'generate_s', help: 'time of policy calls', cell: (_, n) => seconds(n('generate_s')), cls: 'n' },
+  { key: 'flags', width: '150px', name: 'Flags', sort: 'disagree', help: 'sorted by how much judges disagree', cell: r => <>{r.disagree && <span class="tag warn" title="judges disagree">⚖</span>}{r.flags?.slice(0, 2).map(f => <span key={f} class="tag warn">{clip(visible(f), 24)}</span>)}</>, cls: 'f' },
+  { key: 'answer', width: 'minmax(190px, 1fr)', name: 'Answer', cell: r => clip(visible((r.answer || r.error).replace(/\s+/g, ' ')), 160), cls: 'a' },
 ]
+
+// columnsOf leaves out what is the same in every row.
+const columnsOf = (run: Overview): Col[] => allColumns.filter(c => c.key !== 'source' || run.stats.sources.length > 1)
 
 function verdict(r: ListRow) {
   if (r.correct === null) return <span class="dim" title="no rule">{none}</span>
@@ -50,6 +54,8 @@ function asked(params: Record<string, string>): Record<string, string> {
 }
 
 export function List({ run, of, params }: Props) {
+  const columns = columnsOf(run)
+  const template = columns.map(c => c.width).join(' ')
   const query = asked({ ...params, of: String(of) })
   const key = JSON.stringify(query)
   const { page, rowAt, show, error, applied } = usePages(query, key, run.rev)
@@ -90,13 +96,13 @@ export function List({ run, of, params }: Props) {
   })
 
   const shown = []
-  for (let i = first; i < last; i++) shown.push(<Row key={i} i={i} row={rowAt(i)} page={page} on={i === at} open={open} of={of} />)
+  for (let i = first; i < last; i++) shown.push(<Row key={i} i={i} row={rowAt(i)} page={page} on={i === at} open={open} of={of} columns={columns} template={template} />)
   return <div class="fill">
     <Filters run={run} params={params} set={set} />
     <p class="status" role="status" data-applied={applied}>{error ? <span class="bad">{error}</span> : page ? `${whole(matched)} of ${whole(page.total)} rollouts` : 'Reading…'}</p>
     <div class="table" role="grid" aria-label="Rollouts" aria-rowcount={matched + 1} aria-colcount={columns.length}>
       <div class="scroll" ref={scroll} tabIndex={0} role="rowgroup" aria-label="rows" onScroll={e => setTop(e.currentTarget.scrollTop)}>
-        <div class="head row" role="row" aria-rowindex={1}>{columns.map(c => <Head key={c.key} col={c} sort={params.sort ?? ''} set={set} />)}</div>
+        <div class="head row" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>{columns.map(c => <Head key={c.key} col={c} sort={params.sort ?? ''} set={set} />)}</div>
         <div role="presentation" class="body" style={{ height: `${matched * rowHeight}px` }}>{shown}</div>
       </div>
     </div>
@@ -110,8 +116,8 @@ function Head({ col, sort, set }: { col: Col; sort: string; set: (c: Record<stri
   </span>
 }
 
-function Row({ i, row, page, on, open, of }: { i: number; row: ListRow | undefined; page: ListPage | null; on: boolean; open: (i: number) => void; of: number }) {
-  const at = { top: `${i * rowHeight}px` }
+function Row({ i, row, page, on, open, of, columns, template }: { columns: Col[]; template: string; i: number; row: ListRow | undefined; page: ListPage | null; on: boolean; open: (i: number) => void; of: number }) {
+  const at = { top: `${i * rowHeight}px`, gridTemplateColumns: template }
   if (!row || !page) return <div class="row" role="row" aria-rowindex={i + 2} style={at}><span role="gridcell" class="dim">…</span></div>
   const n = (name: string) => row.numbers[page.columns.indexOf(name)] ?? null
   return <div class={'row' + (on ? ' on' : '')} role="row" aria-rowindex={i + 2} aria-selected={on} style={at} onClick={e => { if (!(e.target as HTMLElement).closest('a')) open(i) }}>
@@ -121,7 +127,7 @@ function Row({ i, row, page, on, open, of }: { i: number; row: ListRow | undefin
   </div>
 }
 
-const bounds = ['total', 'process', 'infer', 'outcome', 'penalty', 'structural', 'lexical', 'replayed', 'supported', 'errors', 'cells', 'claims', 'turns', 'tokens', 'nodes', 'refuted', 'split', 'version', 'generate_s', 'tool_s']
+const bounds = ['total', 'process', 'infer', 'outcome', 'penalty', 'structural', 'lexical', 'replayed', 'supported', 'errors', 'cells', 'claims', 'turns', 'tokens', 'nodes', 'refuted', 'split', 'disagree', 'version', 'generate_s', 'tool_s']
 
 export function Filters({ run, params, set }: { run: Overview; params: Record<string, string>; set: (c: Record<string, string>) => void }) {
   const s = run.stats

@@ -35,6 +35,7 @@ export function RunPage({ run, of }: { run: Overview; of: number }) {
       <Counts title="Scored" rows={s.statuses} href={n => filter({ status: n })} />
       <Counts title="Sources" rows={s.sources} href={n => filter({ source: n })} />
       <Counts title="Flags" rows={s.flags} href={n => filter({ flag: n })} />
+      <Counts title="Lost or not scored, by reason" rows={s.reasons} href={n => filter({ q: n.slice(0, 60) })} />
       {s.disagree > 0 && <Counts title="Judges" rows={[{ name: 'disagree with each other or the rule', n: s.disagree }]} href={() => filter({ disagree: 'true' })} />}
       {run.status && <StatusTables status={run.status} />}
     </section>
