@@ -59,11 +59,11 @@ lint: $(TOOLS)/.ready ## check style and common mistakes
 	@test -z "$$($(GOTOOL) gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))" || { $(GOTOOL) gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'); echo 'run make fmt'; exit 1; }
 	go vet ./...
 	$(GOTOOL) staticcheck ./...
-	$(TOOLS)/bin/ruff check clients sandbox policy
+	$(TOOLS)/bin/ruff check clients sandbox policy cmd
 
 fmt: $(TOOLS)/.ready ## format the code
 	$(GOTOOL) gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
-	$(TOOLS)/bin/ruff check --fix clients sandbox policy
+	$(TOOLS)/bin/ruff check --fix clients sandbox policy cmd
 
 proto: ## generate the wire code from proto/
 	proto/generate.sh

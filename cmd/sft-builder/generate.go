@@ -89,7 +89,7 @@ func (o generateOptions) resolve(changed func(string) bool, plan generate.Config
 			set()
 		}
 	}
-	cfg.Run, cfg.Leader.GroupSize = plan.Run, plan.Samples
+	cfg.Run = plan.Run
 	cfg.Blob, cfg.Reward.Archive, cfg.Worker.Cache = o.out, o.out, filepath.Join(o.out, "cache")
 	cfg.Resolve()
 	return cfg, errors.Join(cfg.ValidateWorker(), cfg.ValidateReward())

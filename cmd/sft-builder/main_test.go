@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -195,4 +197,58 @@ func TestAWrongCommandLineNamesWhatIsWrong(t *testing.T) {
 		require.Equal(t, exitUsage, code, "%v: %s", c.args, stderr)
 		require.Contains(t, stderr, c.want)
 	}
+}
+
+// A teacher that gives text only: what it wrote becomes samples with exactly the messages that it was sent.
+func TestATextOnlyTeachersTrajectoriesBecomeSamples(t *testing.T) {
+	data, err := os.ReadFile(root + "examples/dabench/solutions.jsonl")
+	require.NoError(t, err)
+	var solution struct{ Turns []string }
+	require.NoError(t, json.Unmarshal([]byte(strings.SplitN(string(data), "\n", 2)[0]), &solution))
+	var sent [][]sft.Message
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			Messages []sft.Message
+			Stop     []string
+		}
+		if r.URL.Path != "/v1/chat/completions" || json.NewDecoder(r.Body).Decode(&req) != nil {
+			http.NotFound(w, r)
+			return
+		}
+		said := 0
+		for _, m := range req.Messages {
+			if m.Role == sft.Assistant {
+				said++
+			}
+		}
+		mu.Lock()
+		sent = append(sent, req.Messages)
+		mu.Unlock()
+		text := solution.Turns[min(said, len(solution.Turns)-1)]
+		for _, stop := range req.Stop {
+			text, _, _ = strings.Cut(text, stop)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
+			"index": 0, "finish_reason": "stop", "message": map[string]string{"role": "assistant", "content": text},
+		}}})
+	}))
+	t.Cleanup(server.Close)
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	write(t, filepath.Join(dir, "p.jsonl"), `{"id":"p","question":"Mean fare, as @mean_fare[x] with two decimals?","files":["test_ave.csv"],"answer":[["mean_fare","34.65"]],"data_source":"dabench"}`+"\n")
+	p := write(t, filepath.Join(dir, "plan.yaml"), "samples: 1\nsources: [{name: d, prompts: "+filepath.Join(dir, "p.jsonl")+", format: jsonl, data_dir: "+root+"examples/dabench/tables, weight: 1, want: 1}]\n")
+	code, stdout, stderr := sftBuilder(t, generateArgs(t, server.URL, "", p, out, "--policy-api", "chat")...)
+	require.Zero(t, code, stdout+stderr)
+	require.Contains(t, stdout, "d: 1 of 1 wanted trajectories accepted, of 1 rollouts")
+	corpus := filepath.Join(t.TempDir(), "corpus")
+	code, stdout, stderr = sftBuilder(t, "build", "--in", out, "--config", accept(t, t.TempDir()), "--out", corpus)
+	require.Zero(t, code, stdout+stderr)
+	row := swiftRows(t, corpus)["teacher/p-0/0#trajectory"]
+	require.Len(t, row.Messages, 1+2*len(solution.Turns))
+	last := sent[len(sent)-1]
+	for i, m := range last { // the last call's context stands before the last turn
+		require.Equal(t, m.Role, row.Messages[i].Role)
+		require.Equal(t, m.Content, row.Messages[i].Content)
+	}
+	require.Len(t, row.Messages, len(last)+1)
 }

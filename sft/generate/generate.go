@@ -186,6 +186,7 @@ func (s *Session) work(ctx context.Context) error {
 
 // keep archives a group and counts it.
 func (s *Session) keep(f finished) error {
+	s.schedule.back(f.source)
 	if why := lostReason(&f.group); why != "" {
 		s.lostWhy = why
 		if s.lost++; s.lost == lostInARow {

@@ -24,6 +24,7 @@ type progress struct {
 	next, given int
 	known       map[string]bool
 	accepted    int
+	open        int // given out and not back yet
 }
 
 func newSchedule(c Config, prompts [][]task.Prompt) *schedule {
@@ -52,12 +53,12 @@ func (s *schedule) knows(source int, dispatch string) {
 	}
 }
 
-// take gives the next dispatch and its source; false when every source is done or has no prompt left.
+// take gives the next dispatch and its source; false when no source needs one now, or has a prompt left.
 func (s *schedule) take() (task.Dispatch, int, bool) {
 	for {
 		best := -1
 		for i := range s.sources {
-			if s.done(i) || s.sources[i].next >= len(s.sources[i].prompts)*s.config.Rounds {
+			if s.enough(i) || s.sources[i].next >= len(s.sources[i].prompts)*s.config.Rounds {
 				continue
 			}
 			if best < 0 || s.behind(i) < s.behind(best) {
@@ -75,6 +76,7 @@ func (s *schedule) take() (task.Dispatch, int, bool) {
 			continue
 		}
 		p.given++
+		p.open++
 		return task.Dispatch{
 			ID: id, Run: s.config.Run, Index: int64(p.given), Prompt: prompt, GroupSize: s.config.Samples,
 			Seed: int64(hash(strconv.FormatInt(s.config.Seed, 10)+"/"+id) >> 1),
@@ -87,4 +89,10 @@ func (s *schedule) behind(i int) float64 {
 	return float64(s.sources[i].given) / s.config.Sources[i].Weight
 }
 
-func (s *schedule) done(i int) bool { return s.sources[i].accepted >= s.config.Sources[i].Want }
+// enough: what is there and what may still come back reach the wanted number.
+func (s *schedule) enough(i int) bool {
+	return s.sources[i].accepted+s.sources[i].open*s.config.Samples >= s.config.Sources[i].Want
+}
+
+// back says that a dispatch of a source came back.
+func (s *schedule) back(i int) { s.sources[i].open-- }
