@@ -199,6 +199,7 @@ func TestNeitherAPromptNorATableOfValidationIsTrainedOn(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, prompts[build.Validation])
+	require.LessOrEqual(t, float64(m.Kinds[sft.Trajectory].Validation), config().Validation*float64(m.Taken))
 	for _, both := range []map[string]map[string]bool{prompts, files} {
 		for name := range both[build.Validation] {
 			require.False(t, both[build.Train][name], name)

@@ -263,3 +263,23 @@ func TestPrintedControlTextStaysOrdinaryCharactersInIdsAndIsBrokenInText(t *test
 	require.Equal(t, s.Messages[2].Content, messages[2].Content, "the policy's own tags of reasoning stay")
 	require.Equal(t, s.Messages[3].Content, strings.ReplaceAll(messages[3].Content, "\u200b", ""))
 }
+
+func TestAnEndOfTurnTokenThatThePolicySampledStandsThereOnce(t *testing.T) {
+	t.Parallel()
+	for _, train := range []bool{true, false} {
+		at := target(t)
+		at.Stop, at.TrainEndOfTurn = rollout.StopAtCodeTag, train
+		r, _ := sfttest.Play(t, game(2, "x"))
+		s := whole(t, &r)[0]
+		want, err := renderer(t, at).Fit(&s, 0)
+		require.NoError(t, err)
+		end, _ := sfttest.Tiny(t).Special("<|im_end|>")
+		s.Exact.Response = append(slices.Clone(s.Exact.Response), end)
+		s.Exact.Turns[1].End++
+		got, err := renderer(t, at).Fit(&s, 0)
+		require.NoError(t, err)
+		require.True(t, got.Stored)
+		require.Equal(t, want.IDs, got.IDs)
+		require.Equal(t, want.Mask, got.Mask)
+	}
+}
