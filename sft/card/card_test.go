@@ -53,7 +53,7 @@ func TestThePageNeedsNothingFromElsewhereAndHasAPlotOfEachDistribution(t *testin
 	page, err := htmlOf(sectionsOf(manifest()))
 	require.NoError(t, err)
 	require.NotRegexp(t, regexp.MustCompile(`(?i)<script|<link|src=|url\(|https?://`), page)
-	require.Equal(t, 6, strings.Count(page, "<svg "), "sources, rejections, kinds, turns, lengths, primitives")
+	require.Equal(t, 8, strings.Count(page, "<svg "), "sources, rejections, kinds, turns, lengths, primitives, near-duplicates, decontamination")
 	require.NotContains(t, page, "NaN")
 }
 

@@ -52,7 +52,7 @@ func overview(m *build.Manifest) section {
 
 func sources(m *build.Manifest) section {
 	s := section{Title: "Sources and acceptance", Head: []string{"data source", "licence", "read", "taken", "acceptance", "prompts", "with a taken record"}}
-	p := &plot{Title: "taken records by data source"}
+	p := &plot{Title: "records read and taken by data source"}
 	for _, name := range slices.Sorted(maps.Keys(m.Sources)) {
 		c := m.Sources[name]
 		var licences []string
@@ -66,7 +66,7 @@ func sources(m *build.Manifest) section {
 			name, strings.Join(licences, ", "), strconv.Itoa(c.Read), strconv.Itoa(c.Taken), percent(c.Taken, c.Read),
 			strconv.Itoa(c.Prompts), strconv.Itoa(c.TakenPrompts),
 		})
-		p.Bars = append(p.Bars, bar{name, c.Taken})
+		p.Bars = append(p.Bars, bar{name + ", read", c.Read}, bar{"taken", c.Taken})
 	}
 	s.Plot = p
 	return s
@@ -173,12 +173,13 @@ func primitives(m *build.Manifest) section {
 func duplicates(m *build.Manifest) section {
 	near := m.Rejected[sft.NearDuplicate]
 	before := m.Taken + near + m.Rejected[sft.PerPrompt]
-	text := "Near-duplicates were not looked for."
+	s := section{Title: "Near-duplicates", Text: []string{"Near-duplicates were not looked for."}}
 	if t := m.Config.NearDuplicates.Threshold; t > 0 {
-		text = fmt.Sprintf("Assistant texts with an estimated similarity of %.2f or more (MinHash over shingles of %d words, LSH with 16 bands of 8): "+
+		s.Text[0] = fmt.Sprintf("Assistant texts with an estimated similarity of %.2f or more (MinHash over shingles of %d words, LSH with 16 bands of 8): "+
 			"%d of %d records left out, %s kept.", t, m.Config.NearDuplicates.Shingle, near, before, percent(before-near, before))
+		s.Plot = &plot{Title: "records that all other predicates take", Bars: []bar{{"kept", before - near}, {"near-duplicates", near}}}
 	}
-	return section{Title: "Near-duplicates", Text: []string{text}}
+	return s
 }
 
 func contamination(m *build.Manifest) section {
@@ -187,10 +188,12 @@ func contamination(m *build.Manifest) section {
 		s.Text = []string{"No benchmark was configured: nothing was looked for."}
 		return s
 	}
+	s.Plot = &plot{Title: "records left out by benchmark and what matched"}
 	for _, b := range m.Config.Decontaminate {
 		for _, match := range b.Match {
 			key := b.Name + "/" + match
 			s.Rows = append(s.Rows, []string{key, strconv.Itoa(m.Contaminated[key])})
+			s.Plot.Bars = append(s.Plot.Bars, bar{key, m.Contaminated[key]})
 		}
 	}
 	return s
