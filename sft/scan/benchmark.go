@@ -26,6 +26,9 @@ const (
 	minWords = 5
 	// minAnswer is the length of name and value from which @name[value] pairs tell one item from others.
 	minAnswer = 16
+	// longAnswer is the number of words from which an answer's own words tell it; shorter ones are names that
+	// stand in many tables.
+	longAnswer = 16
 )
 
 // Hit says which benchmark item a record holds, and by what.
@@ -121,7 +124,7 @@ func (b *Benchmarks) load(ctx context.Context, in *sft.Benchmark) error {
 
 func (b *Benchmarks) addAnswer(name string, ref *task.Reference) {
 	hit := Hit{name, ref.PromptID, sft.MatchAnswers}
-	if ref.Text != "" {
+	if len(words(ref.Text)) >= longAnswer {
 		b.answers.add(hit, ref.Text)
 	}
 	length := 0
@@ -129,7 +132,7 @@ func (b *Benchmarks) addAnswer(name string, ref *task.Reference) {
 	for _, a := range ref.Answers {
 		set.pairs = append(set.pairs, "@"+a.Name+"["+a.Value+"]")
 		length += len(a.Name) + len(a.Value)
-		if len(words(a.Value)) >= gram {
+		if len(words(a.Value)) >= longAnswer {
 			b.answers.add(hit, a.Value)
 		}
 	}

@@ -52,6 +52,7 @@ func benchmarks(t *testing.T) *Benchmarks {
 	}
 	write("t.csv", "City,Fare\nBonn,1.50\nKöln,2\n")
 	prompts := write("q.jsonl", `{"id":"1","question":"What is the mean fare that adult passengers paid in the second class of ships?\nRound to two decimals.","files":["t.csv"],"answer":[["mean_fare_second_class","34.65"],["count","12"]],"data_source":"b"}
+{"id":"3","question":"Which one?","files":["t.csv"],"answer":"Central American and Caribbean Junior Championships of that year","data_source":"b"}
 {"id":"2","question":"Why do fares differ?","files":["t.csv"],"answer":"Fares differ since the distance that a passenger travels decides the price of every ticket sold.","data_source":"b"}
 `)
 	b, err := Load(t.Context(), []sft.Benchmark{{
@@ -82,6 +83,7 @@ func TestQuestionsAnswersAndTablesOfABenchmarkAreRecognised(t *testing.T) {
 		{"the answers under another question", "1/answers", record("Describe the file.", "x", "@mean_fare_second_class[34.65] and @count[12]")},
 		{"one of the answers", "", record("Describe the file.", "x", "@mean_fare_second_class[34.65]")},
 		{"a long answer in the assistant's text", "2/answers", record("Say something.", "I think fares differ since the distance that a passenger travels decides the price of every ticket sold!", "")},
+		{"a name of many words is no answer of its own", "", record("Say something.", "The Central American and Caribbean Junior Championships of that year", "")},
 		{"a long answer in the question", "", record("Fares differ since the distance that a passenger travels decides the price of every ticket sold.", "x", "")},
 	} {
 		hit, found := b.Record(c.record)
