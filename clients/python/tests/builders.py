@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from verigraph.schema import COLUMNS
+from verigraph.wire import COLUMNS
 
 METADATA = {
     "schema_version": "1",

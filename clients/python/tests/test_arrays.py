@@ -6,8 +6,7 @@ import pytest
 from conftest import encode, group, row, span
 
 from verigraph import Batch, LengthError
-from verigraph.arrays import Ragged, pad_rows
-from verigraph.batch import ragged
+from verigraph.batch import Ragged, pad_rows, ragged
 
 
 def oracle(rows: list[dict], P: int, L: int, pad: int) -> dict[str, np.ndarray]:

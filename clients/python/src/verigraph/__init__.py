@@ -1,7 +1,6 @@
 """Trainer's client: receive batches of scored rollouts, check them, pad them, acknowledge them."""
 
-from verigraph.arrays import pad_rows
-from verigraph.batch import Batch
+from verigraph.batch import Batch, pad_rows
 from verigraph.errors import (
     Cancelled,
     CheckError,
@@ -19,7 +18,8 @@ from verigraph.errors import (
     Unavailable,
     VerigraphError,
 )
-from verigraph.feed import Asked, Feed, Group, Ledger, Restored, SetAside, Status
+from verigraph.feed import Feed
+from verigraph.wire import Asked, Group, Ledger, Restored, SetAside, Status
 
 __version__ = "0.1.0"
 

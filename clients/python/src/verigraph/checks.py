@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from verigraph.schema import COLUMNS, OPTIONAL, REWARDS, same_type
+from verigraph.wire import COLUMNS, OPTIONAL, REWARDS
 
 if TYPE_CHECKING:
     from verigraph.batch import Batch
@@ -162,3 +162,16 @@ def _rewards(batch: Batch) -> list[str]:
     if (batch.column("policy_version_min") > batch.column("policy_version_max")).any():
         found.append("policy_version_min is above policy_version_max")
     return found
+
+
+def same_type(got: pa.DataType, want: pa.DataType) -> bool:
+    """Equal but for the names and nullability of list elements, which differ between writers."""
+    if pa.types.is_list(want):
+        return pa.types.is_list(got) and same_type(got.value_type, want.value_type)
+    if pa.types.is_struct(want):
+        return (
+            pa.types.is_struct(got)
+            and [f.name for f in got] == [f.name for f in want]
+            and all(same_type(a.type, b.type) for a, b in zip(got, want, strict=True))
+        )
+    return got == want

@@ -6,19 +6,23 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import grpc
 
+from verigraph.access import tls
 from verigraph.errors import IntegrityError, Unavailable
-from verigraph.feed import Asked, Feed, Retry, Status
+from verigraph.feed import Feed
 from verigraph.requests import GroupResult, RequestedPrompt, RolloutService
+from verigraph.transfer import Retry
 from verigraph.v1 import rollout_service_pb2 as pb
+from verigraph.wire import Asked, Status
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+__all__ = ["Connection", "host_port", "rollout_service", "tls"]
 
 logger = logging.getLogger(__name__)
 
@@ -91,20 +95,6 @@ def rollout_service(
 ) -> RolloutService:
     """Connects to a service; nothing is called yet."""
     return Connection(endpoint, token, credentials)
-
-
-def tls(
-    ca: str | Path | None = None, cert: str | Path | None = None, key: str | Path | None = None
-) -> grpc.ChannelCredentials:
-    """Credentials from PEM files.
-
-    ca: who signed the server's certificate; None trusts the authorities that gRPC brings
-    cert, key: the client's own, where the server asks for one (mTLS)
-    """
-    if bool(cert) != bool(key):
-        raise ValueError("cert and key go together")
-    root, own_key, chain = (Path(p).read_bytes() if p else None for p in (ca, key, cert))
-    return grpc.ssl_channel_credentials(root, own_key, chain)
 
 
 def host_port(address: str) -> str:

@@ -5,18 +5,18 @@ python -m verigraph.dump --out DIR (--feed HOST:PORT | FILE.parquet ...) [--curs
 DIR/<step>.jsonl has one line per rollout: input, output, gts, score, step (verl's own keys, of trainer.rollout_data_dir)
 and every reward part, uid, rollout_id, num_turns, termination_reason, policy versions. step is the batch's
 sequence number; gts is null, since reference answers never leave the reward side. Reading a feed does not
-acknowledge anything. Exit codes: 0 done, 1 a failed call or file, 2 wrong usage.
+acknowledge anything. --token-env, --token-file, --tls, --ca, --cert and --key are those of verigraph.trainer. Exit codes: 0 done, 1 a failed call or file, 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from verigraph.access import add_flags, open_feed
 from verigraph.batch import Batch
 from verigraph.errors import VerigraphError
 from verigraph.feed import Feed
@@ -84,11 +84,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
     parser.add_argument("--feed", metavar="HOST:PORT")
     parser.add_argument("--cursor", default="dump", help="a cursor of its own reads from the first batch on")
+    add_flags(parser)
     args = parser.parse_args(argv)
     if bool(args.files) == bool(args.feed):
         parser.error("either files or --feed HOST:PORT")
+    feed = open_feed(parser, args) if args.feed else None
     try:
-        for step, batch in _batches(args):
+        for step, batch in _batches(args.files, feed):
             print(write(batch, args.out, step), flush=True)
     except (VerigraphError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -96,12 +98,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _batches(args: argparse.Namespace) -> Iterator[tuple[int, Batch]]:
-    if not args.feed:
-        for step, path in enumerate(args.files, start=1):
+def _batches(files: Sequence[str], feed: Feed | None) -> Iterator[tuple[int, Batch]]:
+    if feed is None:
+        for step, path in enumerate(files, start=1):
             yield step, Batch.from_file(path, sequence=step)
         return
-    with Feed(args.feed, args.cursor, os.environ.get("VERIGRAPH_TOKEN")) as feed:
+    with feed:
         for batch in feed.batches():
             yield batch.sequence, batch
 

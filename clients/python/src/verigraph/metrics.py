@@ -11,7 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from verigraph.batch import Batch
-    from verigraph.feed import Status
+    from verigraph.wire import Status
 
 REWARD_PARTS = (
     "acc",

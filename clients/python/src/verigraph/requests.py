@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from verigraph.batch import Batch
-    from verigraph.feed import Status
+    from verigraph.wire import Status
 
 
 @dataclass(frozen=True)

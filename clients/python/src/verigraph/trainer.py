@@ -1,8 +1,10 @@
 """Acts as a trainer: takes every batch, checks it, pads it, acknowledges it.
 
 python -m verigraph.trainer --feed HOST:PORT [--prompt-length N --response-length N] [--json FILE]
+                         [--cursor NAME] [connection flags]
 
-The bearer token, if any, comes from VERIGRAPH_TOKEN. Exit codes: 0 done, 1 a failed check or call,
+The bearer token, if any, comes from VERIGRAPH_TOKEN, or from where --token-env or --token-file say; --tls, --ca,
+--cert and --key are for a service with TLS. Exit codes: 0 done, 1 a failed check or call,
 2 wrong usage.
 """
 
@@ -18,19 +20,23 @@ from pathlib import Path
 
 import numpy as np
 
+from verigraph.access import add_flags, open_feed
 from verigraph.batch import Batch
 from verigraph.errors import VerigraphError
-from verigraph.feed import Feed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit code."""
-    args = _parse(argv)
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if not args.feed:
+        parser.error("--feed HOST:PORT or VERIGRAPH_FEED is needed")
+    connection = open_feed(parser, args)
     started = time.monotonic()
     batches: list[dict] = []
     failure = None
     try:
-        with Feed(args.feed, args.cursor, os.environ.get("VERIGRAPH_TOKEN")) as feed:
+        with connection as feed:
             for step, batch in enumerate(feed.batches(), start=1):
                 line = consume(batch, args.prompt_length, args.response_length)
                 line["acknowledged"] = feed.ack(batch, step)
@@ -50,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failure else 0
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="verigraph.trainer", description=__doc__.splitlines()[0])
     parser.add_argument("--feed", default=os.environ.get("VERIGRAPH_FEED"), metavar="HOST:PORT")
     parser.add_argument("--cursor", default="trainer")
@@ -59,10 +65,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--response-length", type=_positive, metavar="N", help="default: the batch's own limit"
     )
     parser.add_argument("--json", metavar="FILE", help="write the totals there")
-    args = parser.parse_args(argv)
-    if not args.feed:
-        parser.error("--feed HOST:PORT or VERIGRAPH_FEED is needed")
-    return args
+    add_flags(parser)
+    return parser
 
 
 def _positive(text: str) -> int:

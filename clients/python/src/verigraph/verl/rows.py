@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from verigraph.arrays import pad_rows
-from verigraph.batch import Batch, ragged
+from verigraph.batch import Batch, pad_rows, ragged
 from verigraph.metrics import GROUNDING, REWARD_PARTS, column_metrics
 from verigraph.requests import GroupResult, RolloutsFailed
-from verigraph.schema import COLUMNS
 from verigraph.verl.settings import Settings, SettingsError
+from verigraph.wire import COLUMNS
 
 TOKENS = ("prompt_ids", "response_ids", "response_mask", "rollout_log_probs")
 _COUNTS = ("num_turns", "tool_calls", "tool_errors", "num_preempted")
@@ -127,7 +126,7 @@ def _filler(table: pa.Table, uid: str, session: int, pad_token_id: int, version:
 
 
 def padded(table: pa.Table, settings: Settings, pad_token_id: int) -> dict[str, np.ndarray]:
-    """verl's padded arrays; see verigraph.arrays.pad_rows. LengthError for a row that does not fit."""
+    """verl's padded arrays; see verigraph.batch.pad_rows. LengthError for a row that does not fit."""
     return pad_rows(
         *(ragged(table[name]) for name in TOKENS),
         table["reward"].to_numpy(),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from verigraph.access import read_tls, read_token
 from verigraph.errors import VerigraphError
 from verigraph.requests import Sampling
 
@@ -39,30 +39,18 @@ def get(config: Any, path: str, default: Any = None) -> Any:
     return default if config is None else config
 
 
-def _token(config: Any, env: Mapping[str, str], problems: list[str]) -> str | None:
-    """Of a file or of the environment, never of the configuration, which verl prints and logs."""
-    if get(config, "remote_rollout.token") is not None:
+def _access(config: Any, env: Mapping[str, str], problems: list[str]) -> tuple[str | None, dict[str, str] | None]:
+    """Token and PEM files of our block. verl prints and logs its configuration, so that no token may stand in it."""
+
+    def named(key: str) -> str:
+        return f"remote_rollout.{key}"
+
+    def given(key: str) -> Any:
+        return get(config, named(key))
+
+    if given("token") is not None:
         problems.append("remote_rollout.token would be logged with the configuration: use token_file or token_env")
-    if path := get(config, "remote_rollout.token_file"):
-        try:
-            return Path(path).read_text("utf-8").strip()
-        except OSError as error:
-            problems.append(f"remote_rollout.token_file: {path}: {error.strerror}")
-            return None
-    name = get(config, "remote_rollout.token_env")
-    if name and name not in env:
-        problems.append(f"remote_rollout.token_env: {name} is not in the environment")
-    return env.get(name or "VERIGRAPH_TOKEN")
-
-
-def _tls(config: Any, problems: list[str]) -> dict[str, str] | None:
-    named = {k: str(v) for k in ("ca", "cert", "key") if (v := get(config, f"remote_rollout.{k}"))}
-    for name, path in named.items():
-        if not os.access(path, os.R_OK):
-            problems.append(f"remote_rollout.{name}: {path} is no file that can be read")
-    if ("cert" in named) != ("key" in named):
-        problems.append("remote_rollout.cert and remote_rollout.key go together")
-    return named if named or get(config, "remote_rollout.tls", False) else None
+    return read_token(given, named, env, problems), read_tls(given, named, problems)
 
 
 def _sampling(block: Any, temperature: float = 1.0) -> Sampling:
@@ -121,7 +109,7 @@ class Settings:
             problems.append("reward_model.enable must be off: rewards come with the rollouts")
         if get(config, "algorithm.adv_estimator") == "remax":
             problems.append("adv_estimator=remax needs a greedy baseline per prompt, which is not delivered")
-        token, tls = _token(config, env, problems), _tls(config, problems)
+        token, tls = _access(config, env, problems)
         lengths = {name: int(get(rollout, name, 0)) for name in ("prompt_length", "response_length")}
         problems += [
             f"actor_rollout_ref.rollout.{name} must be positive" for name, n in lengths.items() if n < 1
