@@ -2,17 +2,20 @@ package rollout
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/pool"
@@ -65,6 +68,9 @@ func wired(t *testing.T, urls []string, change func(*policy.Config, *pool.Config
 func runGroup(t *testing.T, r *rig, size int) []trajectory.Trajectory {
 	t.Helper()
 	g := &GroupRunner{Runner: r.runner, Log: zap.NewNop()}
+	if r.log != nil {
+		g.Log = r.log
+	}
 	d := task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p", Question: "Q?"}, GroupSize: size}
 	group, err := g.Run(t.Context(), d, nil)
 	require.NoError(t, err)
@@ -101,36 +107,32 @@ func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing
 	t.Parallel()
 	const (
 		carriesOn = "carries on"   // the same attempt submits
-		again     = "again"        // the attempt is lost and the next one submits
 		full      = "context full" // the policy's own end, with what was sampled before
 	)
-	for fault, want := range map[scripted.Fault]string{
-		scripted.NoFault: carriesOn, scripted.IgnoresTokenIDs: again, scripted.NoLogprobs: again,
-		scripted.ShortLogprobs: again, scripted.ClampedLogprob: again, scripted.WrongEcho: again, scripted.WrongUsage: again,
+	for fault, want := range map[scripted.Fault]string{ // anything else: the attempt is lost for this, and the next one submits
+		scripted.NoFault: carriesOn, scripted.IgnoresTokenIDs: "no token_ids", scripted.NoLogprobs: "no logprobs",
+		scripted.ShortLogprobs: "log-probs and", scripted.ClampedLogprob: "log-prob -9999 at", scripted.WrongEcho: "echoes prompt id",
+		scripted.WrongUsage: "usage counts", scripted.WrongPromptUsage: "usage counts",
 		scripted.AbortPartial: carriesOn, scripted.AbortEmpty: carriesOn, scripted.VersionFlip: carriesOn,
 		scripted.ContextLimit: full, scripted.TooMany: carriesOn, scripted.TooManyWait: carriesOn,
 		scripted.BadGateway: carriesOn, scripted.Unavailable: carriesOn, scripted.UnavailableWait: carriesOn,
 		scripted.EngineDead: carriesOn, scripted.HTMLPage: carriesOn, scripted.ErrorUnder200: carriesOn,
-		scripted.FlatErrorUnder200: carriesOn, scripted.StringError: again, scripted.DropBefore: carriesOn,
+		scripted.FlatErrorUnder200: carriesOn, scripted.StringError: "status 401: Unauthorized", scripted.DropBefore: carriesOn,
 		scripted.DropInside: carriesOn, scripted.Trickle: carriesOn, scripted.Silence: carriesOn,
 		scripted.TruncatedJSON: carriesOn, scripted.EmptyBody: carriesOn,
 	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			var once sync.Once
-			faulty := &scripted.Faulty{Server: scriptedServer(t, 4), Pick: func(_ int, id string) (f scripted.Fault) {
-				if id == "r/p-0/1.0.1" { // the second turn of one member, once
-					once.Do(func() { f = fault })
-				}
-				return f
-			}}
+			faulty, asked := faultOnce(t, fault)
 			server := httptest.NewServer(faulty)
 			t.Cleanup(server.Close)
 			r, p := wired(t, []string{server.URL}, nil)
+			lost, log := observer.New(zap.WarnLevel)
+			r.log = zap.New(lost)
 			group := runGroup(t, r, 3)
 			for i, tr := range group {
 				attempt, reason, turns := 0, trajectory.Submitted, 2
-				if i == 1 && want == again {
+				if i == 1 && want != carriesOn && want != full {
 					attempt = 1
 				}
 				if i == 1 && want == full {
@@ -141,15 +143,47 @@ func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing
 				require.Len(t, tr.Turns, turns)
 				require.Len(t, tr.Segments, 1)
 			}
+			if group[1].Attempt == 1 {
+				fields := log.FilterMessage("rollout attempt lost").All()[0].ContextMap()
+				require.Equal(t, string(trajectory.PolicyUnavailable), fields["termination_reason"])
+				require.Contains(t, fields["error"], want)
+			}
 			switch fault {
 			case scripted.AbortPartial:
 				require.Len(t, sampledSpans(group[1]), 3, "the partial ids are kept as a span of their own")
 			case scripted.VersionFlip:
 				last := sampledSpans(group[1])[1]
 				require.Equal(t, [2]int64{4, 5}, [2]int64{last.PolicyVersion, last.PolicyVersionEnd}, "mixed")
+			case scripted.TooManyWait, scripted.UnavailableWait:
+				times := asked()
+				require.Len(t, times, 2)
+				require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Second, "the server asked for a second")
 			}
 			requireNothingOpen(t, p)
 		})
+	}
+}
+
+// faultOnce breaks the second turn of one member, once; asked gives the times at which that turn was asked for.
+func faultOnce(t *testing.T, fault scripted.Fault) (faulty *scripted.Faulty, asked func() []time.Time) {
+	t.Helper()
+	var mu sync.Mutex
+	var times []time.Time
+	faulty = &scripted.Faulty{Server: scriptedServer(t, 4), Pick: func(_ int, id string) scripted.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if id != "r/p-0/1.0.1" {
+			return scripted.NoFault
+		}
+		if times = append(times, time.Now()); len(times) > 1 {
+			return scripted.NoFault
+		}
+		return fault
+	}}
+	return faulty, func() []time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(times)
 	}
 }
 
@@ -204,7 +238,7 @@ func TestSGLangsContextLimitIsThePolicysOwnEnd(t *testing.T) {
 func TestAFaultThatStaysEndsAsOursWithItsCause(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[scripted.Fault]string{
-		scripted.IgnoresTokenIDs: "return_token_ids", scripted.StringError: "Unauthorized", scripted.NoLogprobs: "no logprobs",
+		scripted.IgnoresTokenIDs: "return_token_ids", scripted.StringError: "status 401: Unauthorized", scripted.NoLogprobs: "no logprobs",
 	} {
 		faulty := &scripted.Faulty{Server: scriptedServer(t, 0), Pick: func(int, string) scripted.Fault { return fault }}
 		server := httptest.NewServer(faulty)
@@ -310,19 +344,36 @@ func requireNothingOpen(t *testing.T, p *pool.Pool) {
 	}
 }
 
+// served counts the calls of one connection.
+type served struct{}
+
 func TestIdleConnectionsThatTheServerClosesFailNoRollout(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewUnstartedServer(scriptedServer(t, 0))
-	server.Config.IdleTimeout = time.Millisecond
+	var dropped sync.Map
+	inner := scriptedServer(t, 0)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Closed at the very moment in which it is used again, once per call: no limit on the client's side avoids that.
+		used := r.Context().Value(served{}).(*atomic.Int64).Add(1) > 1
+		if used && r.URL.Path == "/v1/completions" {
+			if _, again := dropped.LoadOrStore(r.Header.Get("X-Request-Id"), true); !again {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, served{}, &atomic.Int64{})
+	}
 	server.Start()
 	t.Cleanup(server.Close)
 	r, _ := wired(t, []string{server.URL}, nil)
 	r.runner.Config.MaxAttempts = 1
-	for range 50 {
-		for _, tr := range runGroup(t, r, 2) {
-			require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
-		}
+	for _, tr := range runGroup(t, r, 8) {
+		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
 	}
+	calls := 0
+	dropped.Range(func(any, any) bool { calls++; return true })
+	require.Positive(t, calls)
 }
 
 func TestCancelingARolloutClosesItsConnectionAtOnce(t *testing.T) {

@@ -118,6 +118,7 @@ type rig struct {
 	sandbox *fakeSandbox
 	runner  *Runner
 	version int64
+	log     *zap.Logger // of runGroup; nil says nothing
 }
 
 func newRig(t *testing.T, replies ...reply) *rig {

@@ -24,6 +24,7 @@ const (
 	ClampedLogprob    Fault = "a clamped log-prob"
 	WrongEcho         Fault = "another prompt echoed"
 	WrongUsage        Fault = "usage that doesn't agree"
+	WrongPromptUsage  Fault = "usage of another prompt"
 	AbortPartial      Fault = "abort with half of the ids"
 	AbortEmpty        Fault = "abort without ids"
 	VersionFlip       Fault = "weights updated inside the call"
@@ -152,6 +153,8 @@ func breakAnswer(fault Fault, body []byte) []byte {
 		ch.PromptTokenIDs[len(ch.PromptTokenIDs)/2]++
 	case WrongUsage:
 		a.Usage.CompletionTokens++
+	case WrongPromptUsage:
+		a.Usage.PromptTokens--
 	case AbortPartial:
 		abort(&a, len(ch.TokenIDs)/2)
 	case AbortEmpty:
