@@ -219,3 +219,26 @@ func TestComparingARunWithItselfChangesNothingAndALossShowsFirst(t *testing.T) {
 	require.NotEqual(t, diff.Histograms[0][0].Bins, diff.Histograms[0][1].Bins)
 	require.Negative(t, *diff.Pairs[0].Delta)
 }
+
+func TestJudgesDisagreeWhereAVoteIsSplitOrARightAnswerIsRefuted(t *testing.T) {
+	t.Parallel()
+	dir, _ := grown(t, 8)
+	path := filepath.Join(dir, indexPath)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(data), "\n")
+	for i, line := range lines {
+		switch {
+		case strings.Contains(line, `"local/14-0/2"`): // refuted, and wrong by the rule
+			lines[i] = strings.Replace(line, `"correct":false`, `"correct":true`, 1)
+		case strings.Contains(line, `"local/6-0/0"`):
+			lines[i] = strings.Replace(line, `"turns":`, `"split":2,"turns":`, 1)
+		}
+	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644))
+	r := open(t, dir)
+	require.Equal(t, []string{"local/6-0/0", "local/14-0/2"}, ids(list(t, r, "disagree=true&sort=-disagree")))
+	o, err := r.overview(time.Now())
+	require.NoError(t, err)
+	require.Equal(t, 2, o.Stats.Disagree)
+}
