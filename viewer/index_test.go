@@ -190,3 +190,32 @@ func TestARolloutsFileOutsideOfTheRunIsNotRead(t *testing.T) {
 		require.ErrorContains(t, err, "escapes", evil)
 	}
 }
+
+func TestARunIsLiveWhileItsStatusIsRenewed(t *testing.T) {
+	t.Parallel()
+	dir, r := grown(t, 4)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "summary.json"), []byte(`{"complete": false}`), 0o644))
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		st   Status
+		live bool
+	}{
+		{Status{Running: true, Time: now.Add(-time.Second)}, true}, // a resumed run has the summary of before
+		{Status{Running: true, Time: now.Add(-time.Minute)}, false},
+		{Status{Time: now}, false},
+	} {
+		require.NoError(t, WriteStatus(dir, c.st))
+		o, err := r.overview(now)
+		require.NoError(t, err)
+		require.Equal(t, c.live, o.Live, "%+v", c.st)
+		require.Equal(t, c.st.Time, o.Status.Time)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, StatusName), []byte(`{"run`), 0o644))
+	o, err := r.overview(now)
+	require.NoError(t, err)
+	require.Equal(t, StatusName, o.Problems[0].File)
+	r.Follow(func() (*Status, error) { return &Status{Complete: false}, nil })
+	o, err = r.overview(now)
+	require.NoError(t, err)
+	require.True(t, o.Live, "a process that answers is live until the run is complete")
+}

@@ -144,7 +144,7 @@ func (r *Run) addStatus(o *Overview, now time.Time) (err error) {
 		return err
 	}
 	o.Status = &st
-	o.Live = !st.Complete && o.Summary == nil && now.Sub(st.Time) < stale
+	o.Live = st.Running && now.Sub(st.Time) < stale
 	return nil
 }
 

@@ -15,10 +15,12 @@ type Status struct {
 	Time     time.Time `json:"time"`
 	Run      string    `json:"run"`
 	Complete bool      `json:"complete"`
-	Prompts  int64     `json:"prompts"`
-	Backlog  int64     `json:"backlog"`
-	Groups   int64     `json:"groups"`
-	Ledger   Ledger    `json:"ledger"`
+	// Running: the process that writes the status still works.
+	Running bool   `json:"running"`
+	Prompts int64  `json:"prompts"`
+	Backlog int64  `json:"backlog"`
+	Groups  int64  `json:"groups"`
+	Ledger  Ledger `json:"ledger"`
 	// Unaccounted is what the two sides of the ledger differ by.
 	Unaccounted         int64            `json:"unaccounted"`
 	BatchesWritten      int64            `json:"batches_written"`

@@ -18,7 +18,9 @@ func (l *localLine) keepStatus(ctx context.Context, out string) error {
 	defer tick.Stop()
 	for {
 		if st, err := l.reward.Status(ctx); err == nil {
-			if err := viewer.WriteStatus(out, line.ViewStatus(st, time.Now())); err != nil {
+			v := line.ViewStatus(st, time.Now())
+			v.Running = true
+			if err := viewer.WriteStatus(out, v); err != nil {
 				return err
 			}
 		}
