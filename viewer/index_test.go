@@ -219,3 +219,21 @@ func TestARunIsLiveWhileItsStatusIsRenewed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, o.Live, "a process that answers is live until the run is complete")
 }
+
+func TestFewRolloutsAreKeptAndTheLargestAlone(t *testing.T) {
+	t.Parallel()
+	_, r := grown(t, 8)
+	s, err := r.index.refresh()
+	require.NoError(t, err)
+	for i := range s.rows {
+		_, err := r.rollout(s.rows[i].id)
+		require.NoError(t, err)
+	}
+	require.Len(t, r.cache, cachedRollouts)
+	require.Equal(t, s.rows[7].id, r.cache[0].id)
+	again, err := r.rollout(s.rows[7].id)
+	require.NoError(t, err)
+	require.Same(t, r.cache[0].scored, again)
+	r.remember(cached{id: "large", size: cachedBytes})
+	require.Len(t, r.cache, 1)
+}

@@ -16,11 +16,13 @@ import (
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// Limits of what is read whole: a rollout's file, and the small files beside it.
+// Limits of what is read whole, a rollout's file and the small files beside it, and of what is kept of the
+// rollouts that were opened last.
 const (
-	maxRollout = 256 << 20
-	maxSmall   = 4 << 20
-	cachedRuns = 4
+	maxRollout     = 256 << 20
+	maxSmall       = 4 << 20
+	cachedRollouts = 4
+	cachedBytes    = 64 << 20
 )
 
 // Run is one output directory. Safe for concurrent use.
@@ -40,6 +42,7 @@ type Run struct {
 
 type cached struct {
 	id, rev string
+	size    int64 // of the file
 	scored  *trajectory.Scored
 }
 
@@ -207,7 +210,7 @@ func (r *Run) rollout(id string) (*trajectory.Scored, error) {
 	if got := scored.Trajectory.ID.String(); got != id {
 		return nil, fmt.Errorf("viewer: %s: holds rollout %s, not %s", name, got, id)
 	}
-	r.remember(cached{id, rev, &scored})
+	r.remember(cached{id, rev, info.Size(), &scored})
 	return &scored, nil
 }
 
@@ -225,9 +228,9 @@ func (r *Run) cached(id, rev string) *trajectory.Scored {
 func (r *Run) remember(c cached) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	keep := []cached{c}
+	keep, size := []cached{c}, c.size
 	for _, old := range r.cache {
-		if old.id != c.id && len(keep) < cachedRuns {
+		if size += old.size; old.id != c.id && len(keep) < cachedRollouts && size <= cachedBytes {
 			keep = append(keep, old)
 		}
 	}
