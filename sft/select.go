@@ -35,6 +35,7 @@ const (
 	NoSample       Reason = "no_sample"      // no turn of it can be trained
 	OtherContext   Reason = "context"        // the stored ids are not those of the stored messages
 	TooLong        Reason = "too_long"       // no trained turn fits max_tokens
+	Duplicate      Reason = "duplicate"      // a record of this id was read before
 	NearDuplicate  Reason = "near_duplicate" // of a better record
 	PerPrompt      Reason = "per_prompt"     // enough of this prompt
 )
@@ -43,7 +44,7 @@ const (
 var Reasons = []Reason{
 	NotScored, NoEvidence, NoLicence, BadTermination, LowAccuracy, LowReward, LowPart, Structural, Replayed, Lexical,
 	NotEntailed, NoVerdicts, Turns, Failed, Flagged, TooManyChars, Language, Contaminated, Secret, Personal, NoSample,
-	OtherContext, TooLong, NearDuplicate, PerPrompt,
+	OtherContext, TooLong, Duplicate, NearDuplicate, PerPrompt,
 }
 
 // Reject gives the first reason that a record shows by its stored evidence, up to and with Language; empty

@@ -81,7 +81,7 @@ func TestEveryReasonStandsOnceInTheOrder(t *testing.T) {
 		require.False(t, seen[r], r)
 		seen[r] = true
 	}
-	require.Len(t, sft.Reasons, 25)
+	require.Len(t, sft.Reasons, 26)
 }
 
 func TestLanguagesAreToldByTheirWords(t *testing.T) {

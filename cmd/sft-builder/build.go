@@ -29,14 +29,15 @@ func newBuild() *cobra.Command {
 		Use:   "build",
 		Short: "Build a corpus; the same command goes on with a build that was killed",
 		Example: `  sft-builder build --in out/demo --config configs/sft/paper.yaml --out out/sft
-  sft-builder build --in batches.parquet --in sft_data.json --config configs/sft/paper.yaml --out out/sft`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  sft-builder build --config configs/sft/paper.yaml --out out/sft --in batches/*.parquet sft_data.json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.in = append(o.in, args...) // what a shell makes of a pattern
 			return runBuild(cmd.Context(), o, cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.in, "in", nil, "output directory of a run, Parquet batches, or finished samples (.json, .jsonl); repeatable")
+	f.StringArrayVar(&o.in, "in", nil, "output directory of a run, Parquet batches, or finished samples (.json, .jsonl); repeatable, and arguments are more of them")
 	f.StringVar(&o.config, "config", "", "configuration file; without one the defaults hold")
 	f.StringVar(&o.out, "out", "", "directory of the corpus")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "directory or file with the target's tokenizer.json (wins over the file)")

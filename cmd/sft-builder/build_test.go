@@ -18,6 +18,7 @@ import (
 	"github.com/verigraph/verigraph/dataset"
 	stored "github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/dataset/parquet"
+	"github.com/verigraph/verigraph/sft"
 	"github.com/verigraph/verigraph/sft/build"
 	"github.com/verigraph/verigraph/sft/output"
 	"github.com/verigraph/verigraph/task"
@@ -102,6 +103,14 @@ func TestBatchesGiveTheSameSamplesAsTheArchive(t *testing.T) {
 	code, stdout, stderr := sftBuilder(t, "build", "--in", batch, "--config", config, "--out", out)
 	require.Zero(t, code, stdout+stderr)
 	require.Equal(t, swiftRows(t, whole), swiftRows(t, out))
+	two := filepath.Join(t.TempDir(), "corpus")
+	code, stdout, stderr = sftBuilder(t, "build", "--config", config, "--out", two, "--in", in, batch)
+	require.Zero(t, code, stdout+stderr)
+	m, err := build.ReadManifest(two)
+	require.NoError(t, err)
+	require.Equal(t, m.Taken+m.Rejected[sft.NearDuplicate], m.Rejected[sft.Duplicate], "each record that is taken stands in both")
+	require.Len(t, m.Inputs, 2)
+	require.Equal(t, 2*m.Inputs[0].Records, m.Read)
 	require.NotEmpty(t, swiftRows(t, out))
 }
 

@@ -37,7 +37,7 @@ func config() sft.Config {
 	c := sft.Defaults()
 	c.Licences = map[string]string{"synthetic-dabench": "Apache-2.0"}
 	c.Select.MinAccuracy, c.Select.MinStructural = &one, &one
-	c.Chunk, c.Validation = 16, 0.3
+	c.Chunk, c.Validation = 7, 0.3
 	return c
 }
 
@@ -66,9 +66,9 @@ func hashes(t testing.TB, dir string) map[string]string {
 
 func TestEveryRecordIsTakenOrCountedByItsFirstReason(t *testing.T) {
 	t.Parallel()
-	in, p := archive(t, 160)
+	in, p := archive(t, 150)
 	m := run(t, build.Options{In: []string{in}, Config: config(), Out: t.TempDir()})
-	require.Equal(t, 160, m.Read)
+	require.Equal(t, 150, m.Read)
 	rejected := 0
 	for _, n := range m.Rejected {
 		rejected += n
@@ -92,7 +92,7 @@ func withZeros(m map[sft.Reason]int, keys ...sft.Reason) map[sft.Reason]int {
 
 func TestTheSameInputsGiveTheSameBytesHoweverTheWorkIsDivided(t *testing.T) {
 	t.Parallel()
-	in, _ := archive(t, 60)
+	in, _ := archive(t, 24)
 	a, b := t.TempDir(), t.TempDir()
 	run(t, build.Options{In: []string{in}, Config: config(), Out: a})
 	run(t, build.Options{In: []string{in}, Config: config(), Out: b})
@@ -105,7 +105,7 @@ func TestTheSameInputsGiveTheSameBytesHoweverTheWorkIsDivided(t *testing.T) {
 	run(t, build.Options{In: []string{in}, Config: c, Out: other})
 	require.NotEqual(t, first, hashes(t, other), "the seed decides the split")
 	again := run(t, build.Options{In: []string{in}, Config: config(), Out: a})
-	require.Equal(t, 60, again.Read, "a finished build is not built again")
+	require.Equal(t, 24, again.Read, "a finished build is not built again")
 }
 
 func TestAnOutputDirectoryOfAnotherBuildIsRefused(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAnOutputDirectoryOfAnotherBuildIsRefused(t *testing.T) {
 	out := t.TempDir()
 	run(t, build.Options{In: []string{in}, Config: config(), Out: out})
 	c := config()
-	c.Chunk = 7
+	c.Chunk = 9
 	_, err := build.Run(t.Context(), build.Options{In: []string{in}, Config: c, Out: out})
 	require.ErrorContains(t, err, "holds a build of other inputs or another configuration")
 	foreign := t.TempDir()
@@ -126,7 +126,7 @@ func TestAnOutputDirectoryOfAnotherBuildIsRefused(t *testing.T) {
 // TestABuildThatIsStoppedAnywhereGoesOnToTheSameBytes cuts the build at every line of its progress.
 func TestABuildThatIsStoppedAnywhereGoesOnToTheSameBytes(t *testing.T) {
 	t.Parallel()
-	in, _ := archive(t, 60)
+	in, _ := archive(t, 24)
 	whole := t.TempDir()
 	run(t, build.Options{In: []string{in}, Config: config(), Out: whole})
 	want := hashes(t, whole)
@@ -136,7 +136,7 @@ func TestABuildThatIsStoppedAnywhereGoesOnToTheSameBytes(t *testing.T) {
 		_, err := build.Run(ctx, build.Options{In: []string{in}, Config: config(), Out: out, Kept: func() { cancel() }})
 		cancel()
 		if err == nil {
-			require.Greater(t, stops, 5)
+			require.Equal(t, 7, stops, "four chunks and four parts, and the end")
 			break
 		}
 		require.ErrorIs(t, err, context.Canceled)
@@ -179,7 +179,7 @@ func TestABrokenRecordIsAnErrorThatNamesItsFile(t *testing.T) {
 
 func TestNeitherAPromptNorATableOfValidationIsTrainedOn(t *testing.T) {
 	t.Parallel()
-	in, _ := archive(t, 160)
+	in, _ := archive(t, 100)
 	out := t.TempDir()
 	m := run(t, build.Options{In: []string{in}, Config: config(), Out: out})
 	prompts, files := map[string]map[string]bool{}, map[string]map[string]bool{}

@@ -25,10 +25,17 @@ func (p *plan) takes(s *SampleFacts) bool { return s.Stage != 1 || p.atomic[s.ID
 // decide marks near-duplicates and what is too much of one prompt in facts, and draws quotas and the split.
 func (b *builder) decide(facts [][]Facts) *plan {
 	var taken []*Facts
+	seen := map[string]bool{}
 	for _, chunk := range facts {
 		for i := range chunk {
-			if chunk[i].Reason == "" {
-				taken = append(taken, &chunk[i])
+			f := &chunk[i]
+			switch {
+			case f.Reason != "":
+			case seen[f.ID]:
+				f.Reason = sft.Duplicate
+			default:
+				seen[f.ID] = true
+				taken = append(taken, f)
 			}
 		}
 	}
