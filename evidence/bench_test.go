@@ -3,8 +3,10 @@ package evidence
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // benchCell is a cell of 60 statements, as long as the longest of the handed solutions, that reads
@@ -52,17 +54,85 @@ func BenchmarkGraphUpdateOf60LineCell(b *testing.B) {
 	}
 }
 
-func BenchmarkExportOf10000Nodes(b *testing.B) {
+// graphOf plays cells until the graph has that many nodes, and submits every claim.
+func graphOf(nodes int) *Graph {
 	code, a := benchCell()
 	g := benchGraph()
-	for turn := 0; len(g.nodes) < 10000; turn++ {
+	for turn := 0; len(g.nodes) < nodes; turn++ {
 		playCell(g, turn, code, a)
 	}
-	g.submitted, g.submitTurn = []string{"c1", "c400"}, 1
+	for _, c := range g.Claims() {
+		g.submitted = append(g.submitted, c.ID)
+	}
+	g.submitTurn = 1
+	return g
+}
+
+func BenchmarkExportOf10000Nodes(b *testing.B) {
+	g := graphOf(10000)
+	g.submitted = []string{"c1", "c400"}
 	b.ReportAllocs()
 	for b.Loop() {
 		g.Export()
 	}
+}
+
+// BenchmarkSubgraph extracts G* where every claim is submitted, so that most of the graph stays.
+func BenchmarkSubgraph(b *testing.B) {
+	for _, nodes := range []int{1000, 10000, 100000} {
+		b.Run(fmt.Sprintf("%d", nodes), func(b *testing.B) {
+			e := graphOf(nodes).Export()
+			b.ReportAllocs()
+			var kept int
+			var times []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				sub := e.Subgraph()
+				times = append(times, time.Since(start))
+				kept = len(sub.Nodes)
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(kept), "nodes")
+			b.ReportMetric(float64(times[len(times)/2])/1e6, "ms-median")
+			b.ReportMetric(float64(times[len(times)*99/100])/1e6, "ms-p99")
+		})
+	}
+}
+
+// BenchmarkMemoryOfAGraph says what one node and its edges take, in the graph and in an export of it.
+func BenchmarkMemoryOfAGraph(b *testing.B) {
+	for _, nodes := range []int{1000, 10000, 100000} {
+		b.Run(fmt.Sprintf("%d", nodes), func(b *testing.B) {
+			var graph, export float64
+			for b.Loop() {
+				graph, export = bytesPerNode(b, nodes)
+			}
+			b.ReportMetric(graph, "B/node")
+			b.ReportMetric(export, "export-B/node")
+		})
+	}
+}
+
+// bytesPerNode is what stays on the heap, for each node of a graph of that many and of its export.
+func bytesPerNode(t testing.TB, nodes int) (graph, export float64) {
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	empty := heap()
+	g := graphOf(nodes)
+	made := heap()
+	e := g.Export()
+	exported := heap()
+	n := float64(len(g.nodes))
+	if edges := float64(len(g.edges)) / n; edges > 4 {
+		t.Errorf("%.1f edges per node", edges)
+	}
+	runtime.KeepAlive(g)
+	runtime.KeepAlive(e)
+	return (made - empty) / n, (exported - made) / n
 }
 
 func BenchmarkNumberRuleOnAParagraph(b *testing.B) {
@@ -75,29 +145,11 @@ func BenchmarkNumberRuleOnAParagraph(b *testing.B) {
 }
 
 func TestMemoryOfAGraphIsLinearInItsNodes(t *testing.T) {
-	code, a := benchCell()
-	size := func(nodes int) float64 {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		g := benchGraph()
-		for turn := 0; len(g.nodes) < nodes; turn++ {
-			playCell(g, turn, code, a)
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		edges := float64(len(g.edges)) / float64(len(g.nodes))
-		if edges > 4 {
-			t.Errorf("%.1f edges per node", edges)
-		}
-		bytes := float64(after.HeapAlloc) - float64(before.HeapAlloc)
-		runtime.KeepAlive(g)
-		return bytes / float64(len(g.nodes))
-	}
-	small, large := size(2000), size(40000)
-	t.Logf("%.0f bytes per node at 2,000 nodes, %.0f at 40,000", small, large)
-	if large > 2*small {
-		t.Errorf("%.0f bytes per node at 2,000 nodes, %.0f at 40,000", small, large)
+	small, smallExport := bytesPerNode(t, 2000)
+	large, largeExport := bytesPerNode(t, 40000)
+	t.Logf("bytes per node: %.0f at 2,000 nodes, %.0f at 40,000; exported %.0f and %.0f", small, large, smallExport, largeExport)
+	if large > 2*small || largeExport > 2*smallExport {
+		t.Errorf("bytes per node: %.0f at 2,000 nodes, %.0f at 40,000; exported %.0f and %.0f", small, large, smallExport, largeExport)
 	}
 }
 

@@ -213,12 +213,25 @@ func (c *Cell) version(name string, d deps, extra []input) {
 		g.flag("node_limit")
 		return
 	}
+	c.untracked(name, d)
 	g.versions[name]++
 	v := g.versions[name]
 	g.current[name] = g.add(Node{
 		ID: versionID(name, v), Kind: NodeVariable, Turn: c.turn, Statement: c.next,
 		Name: name, Version: v, Untracked: d.untracked,
 	}, mergeInputs(c.inputs(d), extra))
+}
+
+// untracked lists a value whose inputs can't be decided.
+func (c *Cell) untracked(name string, d deps) {
+	if d.untracked == "" || len(c.g.untracked) >= maxUntracked {
+		return
+	}
+	mark := UntrackedMark{Turn: c.turn, Construct: d.untracked, Name: name}
+	if c.next < len(c.statements) {
+		mark.Line = c.statements[c.next].Line
+	}
+	c.g.untracked = append(c.g.untracked, mark)
 }
 
 // surprise makes untracked versions of names that the session reports and the static pass doesn't.

@@ -38,8 +38,8 @@
 // as bound numbers, any other value does when its rendered text holds a number; other strings and
 // booleans may be constants. A flag that a replay left (see ApplyReplay) denies S to its claim and to
 // all that is derived from it. N (lexical) holds if neither the claim nor any claim it rests on
-// states a number of its own (see NewNumbers). R (replayed) and J (supported) are filled in by
-// others.
+// states a number of its own (see NewNumbers). R (replayed) is what ApplyReplay makes of a replay's
+// results, J (supported) what ApplyVerdicts makes of a judge's.
 //
 // A Graph and its Cells are used by one goroutine at a time.
 package evidence

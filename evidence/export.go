@@ -16,6 +16,9 @@ type Export struct {
 	Refusals   []Refused  `json:"refusals,omitempty"`
 	// Taints are denied constructs seen, with the turn from which claims are not grounded.
 	Taints []TaintMark `json:"taints,omitempty"`
+	// Untracked are the values whose inputs can't be decided: what is bound to a name or a placeholder there
+	// grounds nothing, and no edge that it misses counts as a missed one.
+	Untracked []UntrackedMark `json:"untracked,omitempty"`
 	// Flags are other observations (e.g. restated_premise, number_flagged).
 	Flags []string `json:"flags,omitempty"`
 	// Claims' grounding, for submitted claims only, in the order of Submitted.
@@ -114,6 +117,16 @@ type TaintMark struct {
 	Turn      int    `json:"turn"`
 	Statement int    `json:"statement"`
 	Construct string `json:"construct"`
+}
+
+// UntrackedMark is a value that the static pass could not follow, and where.
+type UntrackedMark struct {
+	Turn int `json:"turn"`
+	// Line of the cell at which the statement starts, 0 if the cell was not analysed.
+	Line int `json:"line"`
+	// Construct says why, as the node's own field does; Name is the variable or the placeholder.
+	Construct string `json:"construct"`
+	Name      string `json:"name"`
 }
 
 // ClaimGrounding holds the grounding parts of one submitted claim; nil means not run.

@@ -56,6 +56,7 @@ const (
 	maxRefusals   = 500
 	maxFlags      = 500
 	maxTaintMarks = 200
+	maxUntracked  = 500
 )
 
 // Graph is the evidence DAG of one trajectory.
@@ -86,6 +87,7 @@ type Graph struct {
 	cells      []CellInfo
 	refusals   []Refused
 	taints     []TaintMark
+	untracked  []UntrackedMark
 	flags      []string
 }
 
@@ -204,6 +206,7 @@ func (g *Graph) Export() Export {
 		Cells:      append([]CellInfo{}, g.cells...),
 		Refusals:   slices.Clone(g.refusals),
 		Taints:     slices.Clone(g.taints),
+		Untracked:  slices.Clone(g.untracked),
 		Flags:      slices.Clone(g.flags),
 	}
 	if e.Nodes == nil {

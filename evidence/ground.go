@@ -85,6 +85,7 @@ func (c *Cell) valueNode(st *Statement, calls []*PrimitiveCall, v Value) int {
 		}
 	}
 	d, expression := c.valueDeps(st, calls, v.Name)
+	c.untracked(v.Name, d)
 	return c.g.add(Node{
 		ID: c.g.valueID(), Kind: NodeValue, Turn: c.turn, Statement: c.next,
 		Name: v.Name, Expression: expression, Type: v.Type, ValueKind: v.Kind, Repr: v.Repr,

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"math"
 	"math/big"
 	"slices"
 	"strings"
@@ -67,12 +68,17 @@ func (rules ruleSet) pool(premises []string, question, text string) *numberPool 
 
 func (p *numberPool) add(n number) {
 	for _, r := range n.readings {
-		approx, _ := r.value.Float64()
-		p.values = append(p.values, poolValue{approx, r.value, n.percent})
+		p.values = append(p.values, poolValue{approximate(r.value), r.value, n.percent})
 	}
 	for _, part := range n.parts {
 		p.add(part)
 	}
+}
+
+// approximate is finite whatever a text states: differences of infinities would match nothing.
+func approximate(v *big.Rat) float64 {
+	f, _ := v.Float64()
+	return min(max(f, -math.MaxFloat64), math.MaxFloat64)
 }
 
 // holds reports whether the pool excuses a number.
@@ -123,8 +129,7 @@ func (p *numberPool) near(n number, value, unit *big.Rat, fits func(poolValue) b
 	if p.rules&ruleRounding != 0 && !n.ordinal {
 		half.Quo(unit, big.NewRat(2, 1))
 	}
-	low, _ := new(big.Rat).Sub(value, half).Float64()
-	high, _ := new(big.Rat).Add(value, half).Float64()
+	low, high := approximate(new(big.Rat).Sub(value, half)), approximate(new(big.Rat).Add(value, half))
 	slack := 1e-12 * max(1, max(-low, high))
 	at, _ := slices.BinarySearchFunc(p.values, low-slack, func(v poolValue, target float64) int {
 		if v.approx < target {

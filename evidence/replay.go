@@ -152,6 +152,34 @@ func (e *Export) SourcesUnder(id string) []string {
 	return out
 }
 
+// UntrackedUnder lists the untracked values that a node depends on in any way.
+func (e *Export) UntrackedUnder(id string) []UntrackedMark {
+	v := e.view()
+	at, ok := v.index[id]
+	if !ok {
+		return nil
+	}
+	seen := make([]bool, len(e.Nodes))
+	v.mark([]int{at}, seen, func(incoming) bool { return true })
+	type place struct {
+		turn            int
+		construct, name string
+	}
+	under := map[place]bool{}
+	for i, reached := range seen {
+		if n := &e.Nodes[i]; reached && n.Untracked != "" {
+			under[place{n.Turn, n.Untracked, n.Name}] = true
+		}
+	}
+	var out []UntrackedMark
+	for _, m := range e.Untracked {
+		if under[place{m.Turn, m.Construct, m.Name}] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // BoundNumbers are the indices of an atomic claim's fields that state a number which must come from
 // the data: not one of the question, and no text or boolean without digits.
 func (n *Node) BoundNumbers() []int {

@@ -168,16 +168,20 @@ func (v *view) mark(stack []int, seen []bool, follow func(incoming) bool) {
 	}
 }
 
-// claimsBelow is a claim and all claims it is derived from, in creation order.
+// claimsBelow is a claim and all claims it is derived from, in creation order. It visits these only: it is asked
+// for each submitted claim.
 func (v *view) claimsBelow(at int) []int {
-	seen := make([]bool, len(v.e.Nodes))
-	v.mark([]int{at}, seen, func(in incoming) bool { return in.kind == EdgeDerive })
-	var out []int
-	for i, ok := range seen {
-		if ok {
-			out = append(out, i)
+	seen := map[int]bool{at: true}
+	out := []int{at}
+	for i := 0; i < len(out); i++ {
+		for _, in := range v.in[out[i]] {
+			if in.kind == EdgeDerive && !seen[in.node] {
+				seen[in.node] = true
+				out = append(out, in.node)
+			}
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

@@ -37,8 +37,8 @@ func newReplay() *cobra.Command {
 		Short: "Run the cells of submitted rollouts again and compare their claims",
 		Long: `Runs the cells behind every submitted claim again, in fresh sessions on the original data with the
 same seed, and compares the texts. Numbers are also computed on changed copies of the data; those that
-never change are constants. Prints one line per claim. Exit code 1 means that a claim did not replay,
-depends on no data, or could not be told.`,
+never change are constants. Prints one line per claim, and beside it the values that it rests on and that
+nothing could follow. Exit code 1 means that a claim did not replay, depends on no data, or could not be told.`,
 		Example: "  verigraph replay out/demo\n  verigraph replay out/demo local/0-0/0 --json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return usage(cobra.RangeArgs(1, 2)(cmd, args))
@@ -59,6 +59,20 @@ depends on no data, or could not be told.`,
 type replayLine struct {
 	RolloutID string `json:"rollout_id"`
 	evidence.ReplayResult
+	// Untracked are the values behind the claim that the static pass could not follow.
+	Untracked []evidence.UntrackedMark `json:"untracked,omitempty"`
+}
+
+// note is what a person should know of a claim: what is wrong with it, and what could not be followed.
+func (l *replayLine) note() string {
+	var all []string
+	if why := l.suspect(); why != "" {
+		all = append(all, why)
+	}
+	for _, u := range l.Untracked {
+		all = append(all, fmt.Sprintf("untracked: %s of turn %d, line %d (%s)", u.Name, u.Turn, u.Line, u.Construct))
+	}
+	return strings.Join(all, "; ")
 }
 
 // suspect says what is wrong with a claim, "" if nothing is.
@@ -160,7 +174,7 @@ func replayOne(ctx context.Context, r *replay.Replayer, blobs *blob.Store, out, 
 	}
 	lines := make([]replayLine, len(results))
 	for i, result := range results {
-		lines[i] = replayLine{RolloutID: id, ReplayResult: result}
+		lines[i] = replayLine{RolloutID: id, ReplayResult: result, Untracked: t.Graph.UntrackedUnder(result.Claim)}
 	}
 	return lines, nil
 }
@@ -182,8 +196,7 @@ func printReplay(w io.Writer, lines []replayLine, asJSON bool) error {
 		fmt.Fprintln(table, "ROLLOUT\tCLAIM\tREPLAY\tWHY")
 	}
 	for _, l := range lines {
-		why := l.suspect()
-		if why != "" {
+		if l.suspect() != "" {
 			suspects++
 		}
 		if asJSON {
@@ -192,7 +205,7 @@ func printReplay(w io.Writer, lines []replayLine, asJSON bool) error {
 			}
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.RolloutID, l.Claim, l.Outcome, why)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.RolloutID, l.Claim, l.Outcome, l.note())
 	}
 	if err := table.Flush(); err != nil {
 		return err

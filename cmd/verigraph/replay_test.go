@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/dataset/archive"
+	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -77,6 +78,19 @@ func replayTable(t *testing.T, out string) {
 	require.Contains(t, stderr, "local/none-0/0")
 	code, _, _ = verigraph(t, "replay")
 	require.Equal(t, exitUsage, code)
+}
+
+func TestReplayNamesUntrackedValuesWithoutCallingThemFaults(t *testing.T) {
+	t.Parallel()
+	l := replayLine{
+		RolloutID: "r/p-0/0", ReplayResult: evidence.ReplayResult{Claim: "c1", Outcome: evidence.ReplaySame},
+		Untracked: []evidence.UntrackedMark{{Turn: 2, Line: 7, Construct: "globals()", Name: "x"}},
+	}
+	var table, lines strings.Builder
+	require.NoError(t, printReplay(&table, []replayLine{l}, false))
+	require.Contains(t, table.String(), "untracked: x of turn 2, line 7 (globals())")
+	require.NoError(t, printReplay(&lines, []replayLine{l}, true))
+	require.Contains(t, lines.String(), `"untracked":[{"turn":2,"line":7,"construct":"globals()","name":"x"}]`)
 }
 
 func replayEdited(t *testing.T, out string) {

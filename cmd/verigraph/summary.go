@@ -46,6 +46,10 @@ type groundingSummary struct {
 	Replayed   *float64 `json:"replayed"`
 	Lexical    *float64 `json:"lexical"`
 	Supported  *float64 `json:"supported"`
+	// Rate is the Grounding Rate over all submitted claims, RateMacro its mean over rollouts. Both are null
+	// unless every part ran on every submitted claim.
+	Rate      *float64 `json:"rate"`
+	RateMacro *float64 `json:"rate_macro"`
 }
 
 type rewardSummary struct {
@@ -125,7 +129,8 @@ func ledgerOf(l feed.Ledger) leader.Ledger {
 func summarize(entries []archive.Entry) summary {
 	s := summary{Rollouts: len(entries), Verdicts: map[string]int{}, Terminations: map[string]int{}}
 	var submitted, accuracy, unscored, process, infer, outcome, penalty, total mean
-	var structural, replayed, lexical, supported mean
+	var structural, replayed, lexical, supported, rate, rateMacro mean
+	rated := true
 	for _, e := range entries {
 		s.Terminations[string(e.TerminationReason)]++
 		s.Seconds.Policy += e.Timing.GenerateS
@@ -150,13 +155,19 @@ func summarize(entries []archive.Entry) summary {
 		replayed.addPtr(e.Grounding.Replayed, n)
 		lexical.addPtr(e.Grounding.Lexical, n)
 		supported.addPtr(e.Grounding.Supported, n)
+		rate.addPtr(e.Grounding.Rate, n)
+		rateMacro.addPtr(e.Grounding.Rate, 1)
+		rated = rated && (e.Claims == 0 || e.Grounding.Rate != nil)
 		for kind, n := range e.Verdicts {
 			s.Verdicts[string(kind)] += n
 		}
 	}
 	s.SubmissionRate, s.Accuracy, s.UnscoredShare = submitted.value(), accuracy.value(), unscored.value()
 	s.Rewards = rewardSummary{process.value(), infer.value(), outcome.value(), penalty.value(), total.value()}
-	s.Grounding = groundingSummary{structural.value(), replayed.value(), lexical.value(), supported.value()}
+	s.Grounding = groundingSummary{Structural: structural.value(), Replayed: replayed.value(), Lexical: lexical.value(), Supported: supported.value()}
+	if rated {
+		s.Grounding.Rate, s.Grounding.RateMacro = rate.value(), rateMacro.value()
+	}
 	return s
 }
 
@@ -191,6 +202,10 @@ func (s summary) print(w io.Writer, out string) {
 		num(s.Rewards.Infer), num(s.Rewards.Outcome), num(s.Rewards.Penalty), num(s.Rewards.Total))
 	line("grounding", "structural %s  lexical %s  replayed %s  supported %s  (of submitted claims)", percent(s.Grounding.Structural),
 		percent(s.Grounding.Lexical), percent(s.Grounding.Replayed), percent(s.Grounding.Supported))
+	if s.Grounding.Rate != nil {
+		line("grounding rate", "%s of submitted claims, %s as mean over rollouts, at a submission rate of %s",
+			percent(s.Grounding.Rate), percent(s.Grounding.RateMacro), percent(s.SubmissionRate))
+	}
 	line("verdicts", "%s", counts(s.Verdicts))
 	line("ended", "%s", counts(s.Terminations))
 	l := s.Ledger

@@ -63,6 +63,8 @@ type Grounding struct {
 	Replayed   *float64 `json:"replayed"`
 	Lexical    *float64 `json:"lexical"`
 	Supported  *float64 `json:"supported"`
+	// Rate is the share of claims for which all four hold; null unless all four ran.
+	Rate *float64 `json:"rate"`
 }
 
 func entry(s trajectory.Scored) Entry {
@@ -146,5 +148,6 @@ func grounding(g *evidence.Export) Grounding {
 		Replayed:   share(func(c evidence.ClaimGrounding) *bool { return c.Replayed }),
 		Lexical:    share(func(c evidence.ClaimGrounding) *bool { return c.Lexical }),
 		Supported:  share(func(c evidence.ClaimGrounding) *bool { return c.Supported }),
+		Rate:       evidence.Rate(g.Grounding),
 	}
 }

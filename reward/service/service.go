@@ -9,11 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
@@ -104,5 +106,25 @@ func (s *Server) score(ctx context.Context, g trajectory.Group) (trajectory.Scor
 	if err := ctx.Err(); err != nil {
 		return out, err
 	}
+	// The group that was received stays as it is: it may be delivered again.
+	out.Group.Trajectories = slices.Clone(g.Trajectories)
+	for i, s := range out.Scores {
+		support(&out.Group.Trajectories[i].Graph, s)
+	}
 	return out, errors.Join(faults...)
+}
+
+// support stores in the graph what the verdicts say of the submitted claims. A rollout that is lost was
+// never put to a judge.
+func support(g *evidence.Export, s trajectory.Score) {
+	if s.Status == trajectory.ScoreLost {
+		return
+	}
+	said := map[string]evidence.Support{}
+	for _, v := range s.Verdicts {
+		if v.Kind == trajectory.Entailed || v.Kind == trajectory.NotEntailed {
+			said[v.Claim] = evidence.Support{Entailed: v.Kind == trajectory.Entailed, Reason: v.Reason}
+		}
+	}
+	g.ApplyVerdicts(said)
 }

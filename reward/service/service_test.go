@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/reward/service"
 	"github.com/verigraph/verigraph/task"
@@ -21,13 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type heldGroup struct {
 	deliveries int
 	ended      chan string
+	graph      evidence.Export
 	scored     trajectory.ScoredGroup
 }
 
 func (l *heldGroup) Value() trajectory.Group {
 	return trajectory.Group{
 		Dispatch:     task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p"}, GroupSize: 2},
-		Trajectories: []trajectory.Trajectory{{ID: task.RolloutID{Sample: 0}}, {ID: task.RolloutID{Sample: 1}}},
+		Trajectories: []trajectory.Trajectory{{ID: task.RolloutID{Sample: 0}, Graph: l.graph}, {ID: task.RolloutID{Sample: 1}, Graph: l.graph}},
 	}
 }
 func (l *heldGroup) Deliveries() int { return l.deliveries }
@@ -103,6 +106,40 @@ func TestGroupLeavesScoredAsAWholeInSampleOrder(t *testing.T) {
 	require.Equal(t, "finish", how)
 	require.Len(t, l.scored.Scores, 2)
 	require.Equal(t, 1.0, l.scored.Scores[1].Reward)
+}
+
+func TestVerdictsSayWhichSubmittedClaimsAreSupported(t *testing.T) {
+	t.Parallel()
+	derived := evidence.Export{
+		Schema: evidence.Schema, Submitted: []string{"c2"},
+		Nodes: []evidence.Node{
+			{ID: "file:t.csv", Kind: evidence.NodeSource, Name: "t.csv", Turn: -1, Statement: -1},
+			{ID: "c1", Kind: evidence.NodeAtomic, Text: "34.65", Fields: []evidence.Field{{Name: "m", Text: "34.65"}}, Values: []evidence.Value{{Name: "m", Kind: evidence.KindNumber}}},
+			{ID: "c2", Kind: evidence.NodeDerived, Text: "It is low."},
+		},
+		Edges: []evidence.Edge{{From: "file:t.csv", To: "c1", Kind: evidence.EdgeGround, Role: "m"}, {From: "c1", To: "c2", Kind: evidence.EdgeDerive}},
+	}
+	derived.Grounding = derived.ComputeGrounding()
+	for kind, want := range map[trajectory.VerdictKind]string{
+		trajectory.Entailed: "true", trajectory.NotEntailed: "false", trajectory.Abstained: "null", trajectory.NoVerdict: "null",
+	} {
+		l := newLease(1)
+		l.graph = derived
+		how := serve(t, l, refs{}, func(context.Context, trajectory.Trajectory) trajectory.Score {
+			return trajectory.Score{Status: trajectory.ScoreOK, Verdicts: []trajectory.Verdict{{Claim: "c2", Kind: kind, Reason: "because"}}}
+		})
+		require.Equal(t, "finish", how)
+		got, err := json.Marshal(l.scored.Group.Trajectories[1].Graph.Grounding[0].Supported)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), kind)
+		require.Nil(t, derived.Grounding[0].Supported, "what was received stays as it is")
+	}
+	l := newLease(1)
+	l.graph = derived
+	serve(t, l, refs{}, func(context.Context, trajectory.Trajectory) trajectory.Score {
+		return trajectory.Score{Status: trajectory.ScoreLost, Verdicts: []trajectory.Verdict{{Claim: "c2", Kind: trajectory.Entailed}}}
+	})
+	require.Nil(t, l.scored.Group.Trajectories[0].Graph.Grounding[0].Supported, "a lost rollout was never put to a judge")
 }
 
 func TestMissingReferenceIsRetriedThenSetAsideAndNeverAZero(t *testing.T) {
