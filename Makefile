@@ -68,6 +68,12 @@ fmt: $(TOOLS)/.ready ## format the code
 proto: ## generate the wire code from proto/
 	proto/generate.sh
 
+docs: ## write the pages that are made from the code
+	go test ./cmd/internal/config -run SchemaAndReference -args -update || go test ./cmd/internal/config -run SchemaAndReference
+	go test ./cmd/verigraph -run PageOfCommands -args -update
+
+.PHONY: docs
+
 verify: ## fail when generated code or go.mod drifted
 	go mod tidy -diff
 	proto/generate.sh

@@ -22,13 +22,16 @@ const (
 
 // Config bounds what a policy can put into a graph. Lengths are in bytes of UTF-8.
 type Config struct {
+	// NumberRule is what happens to a conclusion with a number that no premise holds: reject, flag or allow.
 	NumberRule NumberRule `yaml:"number_rule"`
 	// MaxClaimBytes caps a claim's text, so that no text can be too long to judge.
-	MaxClaimBytes     int `yaml:"max_claim_bytes"`
+	MaxClaimBytes int `yaml:"max_claim_bytes"`
+	// MinReasoningBytes and MaxReasoningBytes bound the reasoning that infer takes.
 	MinReasoningBytes int `yaml:"min_reasoning_bytes"`
 	MaxReasoningBytes int `yaml:"max_reasoning_bytes"`
-	MaxPremises       int `yaml:"max_premises"`
-	MaxClaims         int `yaml:"max_claims"`
+	// MaxPremises bounds the premises of one infer, MaxClaims the claims of one graph.
+	MaxPremises int `yaml:"max_premises"`
+	MaxClaims   int `yaml:"max_claims"`
 	// MaxNodes caps all nodes but the sources, claims included.
 	MaxNodes int `yaml:"max_nodes"`
 }

@@ -41,8 +41,9 @@ type Config struct {
 	MaxResponseTokens int `yaml:"-"`
 	MaxPromptTokens   int `yaml:"-"`
 	// MaxContext is the model's context length; 0 takes it from /v1/models.
-	MaxContext int      `yaml:"max_context"`
-	Stop       StopMode `yaml:"stop"`
+	MaxContext int `yaml:"max_context"`
+	// Stop is where a generation ends: code_tag (at the closing tag) or end_of_turn (what follows the tag is cut off).
+	Stop StopMode `yaml:"stop"`
 	// Thinking false renders every assistant header with an empty block of reasoning.
 	Thinking bool `yaml:"thinking"`
 	// Context is append, or compress: one training row per segment.

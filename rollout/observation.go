@@ -23,8 +23,11 @@ const (
 
 // PromptFiles names template files that replace the shipped ones; empty keeps ours.
 type PromptFiles struct {
-	System      string `yaml:"system"`
-	User        string `yaml:"user"`
+	// System is the system message.
+	System string `yaml:"system"`
+	// User is the first user message, with the question and the files.
+	User string `yaml:"user"`
+	// Observation is what the model sees of a cell's result.
 	Observation string `yaml:"observation"`
 }
 

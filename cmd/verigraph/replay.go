@@ -39,7 +39,7 @@ func newReplay() *cobra.Command {
 same seed, and compares the texts. Numbers are also computed on changed copies of the data; those that
 never change are constants. Prints one line per claim, and beside it the values that it rests on and that
 nothing could follow. Exit code 1 means that a claim did not replay, depends on no data, or could not be told.`,
-		Example: "  verigraph replay out/demo\n  verigraph replay out/demo local/0-0/0 --json",
+		Example: "  verigraph replay out/demo\n  verigraph replay out/demo local/0-0/0 --output json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return usage(cobra.RangeArgs(1, 2)(cmd, args))
 		},
@@ -51,7 +51,7 @@ nothing could follow. Exit code 1 means that a claim did not replay, depends on 
 	f.StringVar(&o.configFile, "config", "", "configuration file of the run")
 	f.StringVar(&o.python, "python", "", "Python interpreter of the sessions")
 	f.BoolVar(&o.sensitivity, "sensitivity", true, "also run on changed data and name the numbers that never change")
-	f.BoolVar(&o.json, "json", false, "print JSON lines")
+	outputFlag(f, &o.json, "what is printed")
 	return cmd
 }
 

@@ -65,7 +65,7 @@ func replayTable(t *testing.T, out string) {
 	require.Regexp(t, `(?m)^local/constant-0/1 +c1 +same +does not change with the data: m$`, stdout)
 	require.NotContains(t, stdout, "silent")
 
-	code, stdout, _ = verigraph(t, "replay", out, "local/honest-0/1", python, "--json")
+	code, stdout, _ = verigraph(t, "replay", out, "local/honest-0/1", python, "--output", "json")
 	require.Zero(t, code)
 	var line map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &line))

@@ -84,7 +84,7 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in --out")
 	f.StringVar(&o.trainer, "trainer", "", "command that takes the batches; started with VERIGRAPH_FEED set to the feed's address")
 	f.BoolVar(&o.await, "await-trainer", false, "serve batches until a trainer has acknowledged all")
-	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	outputFlag(f, &o.json, "the summary")
 	return cmd
 }
 

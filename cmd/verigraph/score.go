@@ -68,7 +68,7 @@ that the run's judge gave are taken from OUT/verdicts. Nothing of the run is cha
 	f.BoolVar(&o.audit, "audit", false, "send every reference answer to its own scorer and report what is wrong")
 	f.StringVar(&o.out, "scores", "", "file for the scores (default OUT/scores/PRESET.jsonl)")
 	f.IntVar(&o.parallel, "parallel", 16, "rollouts scored at once")
-	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	outputFlag(f, &o.json, "the summary")
 	return cmd
 }
 

@@ -86,7 +86,7 @@ func storedRun(t *testing.T, answers ...task.NamedAnswer) string {
 
 func scoreJSON(t *testing.T, args ...string) scoreSummary {
 	t.Helper()
-	code, out, stderr := verigraph(t, append([]string{"score", "--json"}, args...)...)
+	code, out, stderr := verigraph(t, append([]string{"score", "--output", "json"}, args...)...)
 	require.Zero(t, code, stderr)
 	var s scoreSummary
 	require.NoError(t, json.Unmarshal([]byte(out), &s))
@@ -204,7 +204,7 @@ func TestVerifyPrintsThePapersFigures(t *testing.T) {
 	code, _, stderr = verigraph(t, "verify", "--format", "nts", "--generate", "3", "--seed", "5", file)
 	require.Zero(t, code, stderr)
 	predictions := filepath.Join(t.TempDir(), "p.jsonl")
-	code, out, stderr = verigraph(t, "verify", "--format", "nts", "--baseline", "--json", "--predictions", predictions, file)
+	code, out, stderr = verigraph(t, "verify", "--format", "nts", "--baseline", "--output", "json", "--predictions", predictions, file)
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, `"group":"all","wrong":12,"right":12,"error_accuracy":1,"correct_accuracy":1,"f1":1`)
 	data, err := os.ReadFile(predictions)

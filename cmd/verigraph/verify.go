@@ -61,7 +61,7 @@ error was located, the share of right ones that were found right, and their harm
 	f.IntSliceVar(&o.sizes, "sizes", []int{2, 4, 6, 8}, "sizes of the generated triangles")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the generator")
 	f.StringVar(&o.out, "predictions", "", "file for the predictions (JSONL)")
-	f.BoolVar(&o.json, "json", false, "print the figures as JSON")
+	outputFlag(f, &o.json, "the figures")
 	return cmd
 }
 

@@ -38,12 +38,15 @@ const (
 
 // Filter is DAPO's dynamic sampling: groups whose metric does not vary are left out and replaced.
 type Filter struct {
+	// Enabled leaves those groups out.
 	Enabled bool `yaml:"enabled"`
 	// Metric is auto (acc where a rule judged every valid member, else score), acc, score,
 	// seq_reward, seq_final_reward, r_process, r_infer or r_outcome.
 	Metric string `yaml:"metric"`
 	// MaxRounds bounds how many batches' worth of groups may end before a batch is full.
-	MaxRounds int       `yaml:"max_rounds"`
+	MaxRounds int `yaml:"max_rounds"`
+	// Exhausted says what happens when the rounds are used up: partial (send what there is), skip (keep it for a
+	// later batch) or stop.
 	Exhausted Exhausted `yaml:"exhausted"`
 }
 
@@ -61,22 +64,26 @@ type Difficulty struct {
 
 // Config of a leader.
 type Config struct {
-	Run       string `yaml:"-"`
-	GroupSize int    `yaml:"group_size"`
+	Run string `yaml:"-"`
+	// GroupSize is the number of rollouts of a prompt (verl's rollout.n).
+	GroupSize int `yaml:"group_size"`
 	// BatchGroups is the number of groups of a full batch.
 	BatchGroups int `yaml:"batch_groups"`
 	// MaxGroups bounds the groups that are dispatched and not yet delivered.
-	MaxGroups int   `yaml:"max_groups"`
-	Seed      int64 `yaml:"seed"`
+	MaxGroups int `yaml:"max_groups"`
+	// Seed of the run: order, rollouts and sessions follow from it.
+	Seed int64 `yaml:"seed"`
 	// MinValid is the number of rewarded members below which a group fails; 0 means 2.
 	MinValid int `yaml:"min_valid"`
 	// FillLost gives lost members a row of mask 0 (for trainers that need group_size rows).
 	FillLost bool `yaml:"fill_lost"`
 	// MaxStaleness is the largest age of a group in policy versions when it is trained on: 0 is
 	// synchronous, 1 one step off, more is asynchronous, -1 bounds nothing.
-	MaxStaleness int        `yaml:"max_staleness"`
-	Stragglers   Stragglers `yaml:"stragglers"`
-	Filter       Filter     `yaml:"filter"`
+	MaxStaleness int `yaml:"max_staleness"`
+	// Stragglers says what happens when the next batch would make a running group too old: wait (hold the batch
+	// back) or drop (its prompt is dispatched again).
+	Stragglers Stragglers `yaml:"stragglers"`
+	Filter     Filter     `yaml:"filter"`
 	// Weights share the dispatches out over data sources that have prompts waiting; a missing one is 1.
 	// Without weights prompts leave in the order in which they came.
 	Weights    map[string]float64 `yaml:"weights"`

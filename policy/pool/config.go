@@ -21,17 +21,19 @@ type Config struct {
 	DNS bool `yaml:"dns"`
 	// Allow lists what a trainer may name as endpoints: HOST:PORT, a pattern such as
 	// *.rollout.svc:8000, or addresses such as 10.0.0.0/8. Empty allows none.
-	Allow   []string      `yaml:"allow"`
+	Allow []string `yaml:"allow"`
+	// Refresh is the time between two DNS look-ups.
 	Refresh time.Duration `yaml:"refresh"`
 	// EjectAfter is the number of failures in a row after which an endpoint gets no calls until a
 	// health check passes.
 	EjectAfter int `yaml:"eject_after"`
 	// MaxInFlight bounds the calls on one endpoint. With Adaptive it is the upper bound, and
 	// StartInFlight is where the search for the right number begins.
-	MaxInFlight   int           `yaml:"max_in_flight"`
-	Adaptive      bool          `yaml:"adaptive"`
-	StartInFlight int           `yaml:"start_in_flight"`
-	CheckEvery    time.Duration `yaml:"check_every"`
+	MaxInFlight   int  `yaml:"max_in_flight"`
+	Adaptive      bool `yaml:"adaptive"`
+	StartInFlight int  `yaml:"start_in_flight"`
+	// CheckEvery is the time between two health checks of an endpoint.
+	CheckEvery time.Duration `yaml:"check_every"`
 }
 
 // Defaults is one endpoint that takes what it can.

@@ -13,7 +13,8 @@ import (
 type Config struct {
 	// BaseURL ends where /chat/completions begins, e.g. http://host:8000/v1.
 	BaseURL string `yaml:"base_url"`
-	Model   string `yaml:"model"`
+	// Model is the served model's name.
+	Model string `yaml:"model"`
 	// APIKeyEnv names the environment variable that holds the key; empty means no key is sent.
 	APIKeyEnv string `yaml:"api_key_env"`
 	// MaxTokens bounds a reply, RetryMaxTokens the second one after an unreadable first.

@@ -219,6 +219,8 @@ func (r Reward) validate() error {
 
 // Trainer states the trainer's limits in tokens, which bound the rollouts and the rows alike, and what it takes.
 type Trainer struct {
+	// PromptLength and ResponseLength are the longest prompt and response in tokens (verl's data.max_prompt_length
+	// and data.max_response_length).
 	PromptLength   int `yaml:"prompt_length"`
 	ResponseLength int `yaml:"response_length"`
 	// Contract is padded (verl's DataProto: one row per rollout) or segments (TransferQueue, and

@@ -9,8 +9,10 @@ import (
 
 // TLS names PEM files. ClientCA asks clients for a certificate that it signed (mTLS).
 type TLS struct {
-	Cert     string `yaml:"cert"`
-	Key      string `yaml:"key"`
+	// Cert and Key are the server's own.
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+	// ClientCA signed the certificates that clients must show; empty asks for none.
 	ClientCA string `yaml:"client_ca"`
 }
 
