@@ -140,6 +140,22 @@ func TestASentenceOfAReportLeadsToItsClaims(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(h, "/api/report?id=local/14-0/3").Code)
 }
 
+func TestAStoredReportIsShownInPlaceOfTheList(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, viewertest.Grow(realRun, dir, 8))
+	h := Handler(Guard{}, open(t, dir))
+	record := filepath.Join(dir, "reports", "14-0", "1.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(record), 0o755))
+	require.NoError(t, os.WriteFile(record, []byte(`{"report": "The mean is larger [c4].\n", "composed": true, "model": "m"}`), 0o644))
+	got := decode[ReportView](t, h, "/api/report?id=local/14-0/1")
+	require.Equal(t, ReportView{
+		Stored: true, Composed: true, Model: "m", Paragraphs: []Paragraph{{"text", []Sentence{{"The mean is larger.", []string{"c4"}}}}},
+	}, got)
+	require.NoError(t, os.WriteFile(record, []byte(`{"report": "The`), 0o644))
+	require.Equal(t, http.StatusInternalServerError, get(h, "/api/report?id=local/14-0/1").Code)
+}
+
 func TestAWrongRequestIsAnErrorThatNamesIt(t *testing.T) {
 	t.Parallel()
 	h := Handler(Guard{}, open(t, realRun))

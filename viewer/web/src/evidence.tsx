@@ -161,7 +161,7 @@ function wrap(text: string, long: number): [string, string] {
 
 function NodeShape({ n, at, r, cls, choose }: { n: GraphNode; at: Box; r: Rollout; cls: string; choose: (id: string) => void }) {
   const [first, second] = label(n)
-  const long = isClaim(n) ? 31 : 20
+  const long = isClaim(n) ? 29 : 20
   const [line, rest] = isClaim(n) ? wrap(visible(first), long) : [clip(visible(first), long), '']
   const v = verdictOf(r, n.id)
   const bad = n.untracked || n.tainted
@@ -169,7 +169,7 @@ function NodeShape({ n, at, r, cls, choose }: { n: GraphNode; at: Box; r: Rollou
     onClick={() => choose(n.id)} onKeyDown={e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); e.stopPropagation(); choose(n.id) } }}>
     <rect width={at.w} height={at.h} rx={n.kind === 'value' ? at.h / 2 : n.kind === 'source' ? 3 : isClaim(n) ? 10 : 5} class={bad ? 'warned' : ''} />
     <text x={n.kind === 'value' ? 14 : 9} y="16">{line}</text>
-    <text x={n.kind === 'value' ? 14 : 9} y="30" class="sub">{isClaim(n) ? clip(rest, long + 2) : clip(visible(n.untracked ? 'untracked' : second), long)}</text>
+    <text x={n.kind === 'value' ? 14 : 9} y="30" class="sub">{isClaim(n) ? clip(rest, long + 3) : clip(visible(n.untracked ? 'untracked' : second), long)}</text>
     {isClaim(n) && <text x="9" y="44" class="sub">{[v && words(v.kind), n.tainted && 'tainted', n.restates && 'restates ' + n.restates].filter(Boolean).join(' · ') || n.kind}</text>}
   </g>
 }

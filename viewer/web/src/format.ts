@@ -29,16 +29,10 @@ export const bytes = (n: number): string => (n < 1024 ? `${n} B` : n < 1 << 20 ?
 
 export const words = (name: string): string => name.replaceAll('_', ' ')
 
-// visible shows what a terminal or the reading direction would act on: control characters as their pictures,
-// characters that reorder or hide text by their number.
+// visible shows what a terminal or the reading direction would act on, and what hides, by its number.
 export function visible(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, c => {
-    const code = c.charCodeAt(0)
-    if (code < 0x20) return String.fromCharCode(0x2400 + code)
-    if (code === 0x7f) return '\u2421'
-    return `⟨U+${code.toString(16).toUpperCase().padStart(4, '0')}⟩`
-  })
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    c => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`)
 }
 
 export function clip(text: string, n: number): string {
