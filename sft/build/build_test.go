@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/sft"
 	"github.com/verigraph/verigraph/sft/build"
 	"github.com/verigraph/verigraph/sft/output"
@@ -256,4 +257,27 @@ func TestQuotasBoundTheKindsOfStageOneAndPerPromptTheRecords(t *testing.T) {
 	s := m.Sources["synthetic-dabench"]
 	require.Equal(t, s.TakenPrompts, s.Taken)
 	require.NotZero(t, m.Rejected[sft.PerPrompt])
+}
+
+func TestSamplesThatAreTooLongAreCutOrCountedByKind(t *testing.T) {
+	t.Parallel()
+	in, _ := archive(t, 12)
+	c := config()
+	c.Target.Tokenizer = filepath.Join(in, "tokenizer.json")
+	require.NoError(t, os.WriteFile(c.Target.Tokenizer, scripted.TokenizerJSON(), 0o644))
+	whole := run(t, build.Options{In: []string{in}, Config: c, Out: t.TempDir()})
+	c.Target.MaxTokens = 6000
+	out := t.TempDir()
+	m := run(t, build.Options{In: []string{in}, Config: c, Out: out})
+	require.NotZero(t, m.Kinds[sft.Trajectory].Cut)
+	submit := m.Kinds[sft.Submit]
+	require.NotZero(t, submit.TooLong, "a single turn behind a long context cannot be cut")
+	require.Equal(t, whole.Kinds[sft.Submit].Samples, submit.Samples+submit.TooLong)
+	for _, f := range m.Files {
+		if f.Format == "swift" {
+			for _, row := range swiftRows(t, filepath.Join(out, f.Path)) {
+				require.True(t, row.Messages[len(row.Messages)-1].Trained(), row.ID)
+			}
+		}
+	}
 }

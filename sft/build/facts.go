@@ -20,6 +20,8 @@ type Facts struct {
 	Tables    []string
 	Signature near.Signature
 	Samples   []SampleFacts
+	// TooLong are the kinds of its samples of which no trained turn fits.
+	TooLong []sft.Kind
 
 	Characters, Turns, FailedCells int
 	Bind, Infer, Submit            int

@@ -130,6 +130,9 @@ func (m *Manifest) addTaken(f *Facts, p *plan) {
 	m.Shape.Infer += f.Infer
 	m.Shape.Submit += f.Submit
 	m.Shape.Failed += f.FailedCells
+	for _, k := range f.TooLong {
+		m.kind(k).TooLong++
+	}
 	for i := range f.Samples {
 		s := &f.Samples[i]
 		m.kind(s.Kind).Candidates++

@@ -78,7 +78,9 @@ type KindCount struct {
 	Characters    int `json:"characters"`
 	Tokens        int `json:"tokens"`
 	TrainedTokens int `json:"trained_tokens"`
-	Cut           int `json:"cut"`
+	// Cut lost trailing turns to fit max_tokens; of TooLong ones, of taken records, no trained turn fits.
+	Cut     int `json:"cut"`
+	TooLong int `json:"too_long"`
 }
 
 // TextCount is about the text of the message files.

@@ -185,6 +185,7 @@ func (b *builder) candidates(r *sft.Record, f *Facts) error {
 				f.Reason, f.Samples = sft.OtherContext, nil
 				return nil
 			case errors.Is(err, tokens.ErrTooLong):
+				f.TooLong = append(f.TooLong, s.Kind)
 				continue
 			case err != nil:
 				return err

@@ -91,7 +91,7 @@ func rejections(m *build.Manifest) section {
 }
 
 func kinds(m *build.Manifest) section {
-	s := section{Title: "Samples", Head: []string{"kind", "samples", "candidates", "validation", "trained turns", "context turns", "cut to fit", "characters", "tokens", "trained tokens"}}
+	s := section{Title: "Samples", Head: []string{"kind", "samples", "candidates", "validation", "trained turns", "context turns", "cut to fit", "too long", "characters", "tokens", "trained tokens"}}
 	p := &plot{Title: "samples by kind"}
 	for _, kind := range sft.Kinds {
 		k := m.Kinds[kind]
@@ -99,7 +99,7 @@ func kinds(m *build.Manifest) section {
 			continue
 		}
 		row := []string{string(kind)}
-		for _, n := range []int{k.Samples, k.Candidates, k.Validation, k.TrainedTurns, k.ContextTurns, k.Cut, k.Characters, k.Tokens, k.TrainedTokens} {
+		for _, n := range []int{k.Samples, k.Candidates, k.Validation, k.TrainedTurns, k.ContextTurns, k.Cut, k.TooLong, k.Characters, k.Tokens, k.TrainedTokens} {
 			row = append(row, strconv.Itoa(n))
 		}
 		s.Rows = append(s.Rows, row)
