@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/policy/scripted"
+	"github.com/verigraph/verigraph/viewer"
 )
 
 // proc is a child process whose log can be waited on.
@@ -133,9 +136,9 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(stop)
 
-	feed := freePort(t)
+	feed, admin := freePort(t), freePort(t)
 	rewardConfig := shipped(t, "reward-server.yaml", "127.0.0.1:4222", "127.0.0.1:"+port, "/var/lib/verigraph", shared,
-		"127.0.0.1:50051", "127.0.0.1:"+feed, "127.0.0.1:9091", "127.0.0.1:"+freePort(t))
+		"127.0.0.1:50051", "127.0.0.1:"+feed, "127.0.0.1:9091", "127.0.0.1:"+admin)
 	workerConfig := shipped(t, "rollout-worker.yaml", "127.0.0.1:4222", "127.0.0.1:"+port, "/var/lib/verigraph", shared,
 		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
 		"127.0.0.1:9090", "127.0.0.1:"+freePort(t))
@@ -165,6 +168,18 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, `"complete": true`)
 	require.Contains(t, stdout, `"batches_acknowledged": 1`)
+
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	status, page := fetch(t, client, "http://127.0.0.1:"+admin+"/view/")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "app.js")
+	_, data := fetch(t, client, "http://127.0.0.1:"+admin+"/view/api/run")
+	var seen viewer.Two
+	require.NoError(t, json.Unmarshal([]byte(data), &seen))
+	require.Empty(t, seen.Problems)
+	require.Equal(t, 12, seen.Stats.Rollouts)
+	require.True(t, seen.Status.Complete, "from the leader: a cluster writes no status file")
+	require.Equal(t, int64(12), seen.Status.Ledger.Delivered)
 }
 
 func TestProcessesNameWhatIsMissingAndExitWith2(t *testing.T) {
