@@ -177,7 +177,7 @@ function NodeShape({ n, at, r, cls, choose }: { n: GraphNode; at: Box; r: Rollou
 // download writes the drawing as a file of its own: with the colours of the page, and text as text.
 function download(svg: SVGSVGElement, laid: Laid, id: string): void {
   const copy = svg.cloneNode(true) as SVGSVGElement
-  const from = svg.querySelectorAll('rect, path, text'), to = copy.querySelectorAll('rect, path, text')
+  const from = svg.querySelectorAll('rect, path, text, .node'), to = copy.querySelectorAll('rect, path, text, .node')
   to.forEach((el, i) => {
     const s = getComputedStyle(from[i]!)
     for (const p of ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'font-size', 'font-family', 'opacity']) {
