@@ -23,13 +23,18 @@ const (
 	Ledger       = "LEDGER"
 	Batches      = "BATCHES"
 	SetAside     = "SET_ASIDE"
+	// JournalStream holds the turns of unfinished rollouts.
+	JournalStream = "JOURNAL"
 )
 
 // stages are the subject tokens of the streams.
 var stages = map[string]string{
 	Backlog: "backlog", Prompts: "prompts", Trajectories: "trajectories", Scored: "scored",
-	References: "references", Ledger: "ledger", Batches: "batches", SetAside: "set_aside",
+	References: "references", Ledger: "ledger", Batches: "batches", SetAside: "set_aside", JournalStream: "journal",
 }
+
+// journalAge is when what nobody freed is gone: longer than any run is left alone with a group half done.
+const journalAge = 14 * 24 * time.Hour
 
 var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
@@ -137,6 +142,8 @@ func (b *Bus) reconcile(ctx context.Context, name string) error {
 		cfg.Discard = jetstream.DiscardNew
 	case References, SetAside:
 		cfg.MaxMsgsPerSubject = 1
+	case JournalStream:
+		cfg.MaxAge, cfg.AllowRollup, cfg.AllowMsgTTL = journalAge, true, true
 	}
 	if _, err := b.js.CreateOrUpdateStream(ctx, cfg); err != nil {
 		return fmt.Errorf("nats: stream %s: %w", name, err)

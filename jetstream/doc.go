@@ -11,6 +11,7 @@
 //	LEDGER        log of admissions and closings
 //	BATCHES       log of batch records; appended with the expected last sequence
 //	SET_ASIDE     groups that a person has to look at
+//	JOURNAL       log per rollout of what its policy answered and its cells came to, until its group is durable
 //
 // Invariant: a message leaves its stage only after the next stage holds the result durably, so a
 // crash repeats work and never loses it. Repeats are recognised by dispatch id in our own record

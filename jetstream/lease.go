@@ -149,9 +149,13 @@ func (l *Lease) Holder(ctx context.Context) string {
 	return st.Address
 }
 
+// wrongSequenceInFlight is the code of a cluster that has another message of the subject on its way.
+const wrongSequenceInFlight jetstream.ErrorCode = 10164
+
 func isWrongSequence(err error) bool {
 	var apiErr *jetstream.APIError
-	return errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	return errors.As(err, &apiErr) &&
+		(apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || apiErr.ErrorCode == wrongSequenceInFlight)
 }
 
 // UpdateState changes a small JSON value: f gets the present one (the zero value if there is none) and

@@ -40,8 +40,7 @@ func (l *Log[T]) Append(ctx context.Context, entry T) error {
 		return err
 	}
 	ack, err := l.bus.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(l.last))
-	var apiErr *jetstream.APIError
-	if errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if isWrongSequence(err) {
 		return fmt.Errorf("nats: %s: %w", msg.Subject, ErrFenced)
 	}
 	if err != nil {
@@ -159,8 +158,7 @@ func (b *Bus) NextEpoch(ctx context.Context, run string) (int64, error) {
 				return n + 1, nil
 			}
 		}
-		var apiErr *jetstream.APIError
-		if !errors.Is(err, jetstream.ErrKeyExists) && !(errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence) {
+		if !errors.Is(err, jetstream.ErrKeyExists) && !isWrongSequence(err) {
 			return 0, fmt.Errorf("nats: %s: %w", key, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -52,8 +51,7 @@ func (b *Bus) message(ctx context.Context, subject string, v any) (*nats.Msg, er
 		return msg, nil
 	}
 	sum := sha256.Sum256(data)
-	tokens := strings.SplitN(subject, ".", 4)
-	name := partsOf(tokens[1], tokens[3]) + hex.EncodeToString(sum[:])
+	name := partsOfSubject(subject) + hex.EncodeToString(sum[:])
 	if err := b.blobs.Put(ctx, name, data); err != nil {
 		return nil, fmt.Errorf("nats: %s: %w", subject, err)
 	}

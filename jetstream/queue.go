@@ -48,8 +48,7 @@ func (b *Bus) publishOnce(ctx context.Context, stream, run, key string, v any) e
 		return err
 	}
 	_, err = b.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
-	var apiErr *jetstream.APIError
-	if errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	if isWrongSequence(err) {
 		return nil // it waits there already
 	}
 	if err != nil {
@@ -129,7 +128,7 @@ type AsideRecord struct {
 	Deliveries int    `json:"deliveries"`
 }
 
-// Message is a held value. One of Ack, Nak must be called, once.
+// Message is a held value. One of Ack, Nak, Drop must be called, once.
 type Message[T any] struct {
 	Value T
 	// Deliveries counts deliveries, this one included.
@@ -178,6 +177,9 @@ func (m *Message[T]) Nak(delay time.Duration) error {
 	}
 	return nil
 }
+
+// Drop stops holding the value without a word to the server: somebody else has it.
+func (m *Message[T]) Drop() { m.release() }
 
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

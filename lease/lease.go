@@ -2,12 +2,13 @@
 // lease.
 //
 // Invariant: every lease that was received ends exactly once, in Finish (the result is durable in the
-// next stage), Retry (it is handed out again) or SetAside (a person has to look), also when the
-// context ends in the middle.
+// next stage), Retry (it is handed out again), SetAside (a person has to look) or Drop (another process
+// holds the message now), also when the context ends in the middle.
 package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,8 @@ type Lease[In, Out any] interface {
 	Retry(after time.Duration) error
 	// SetAside stores the message where a person can look at it.
 	SetAside(ctx context.Context, reason string) error
+	// Drop ends the lease without a word to the broker, since another process holds the message.
+	Drop()
 }
 
 // Source hands out leases. Receive blocks and is safe for concurrent use.
@@ -79,6 +82,10 @@ func (l Loop[In, Out]) one(ctx context.Context, held Lease[In, Out]) {
 	switch {
 	case err == nil:
 		err = held.Finish(end, out)
+	case errors.Is(err, ErrSuperseded):
+		log.Warn("dropped", zap.Error(err))
+		held.Drop()
+		return
 	case ctx.Err() != nil:
 		log.Info("handed back")
 		err = held.Retry(0)

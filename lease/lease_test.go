@@ -40,6 +40,8 @@ func (h *held) SetAside(_ context.Context, reason string) error {
 	return nil
 }
 
+func (h *held) Drop() { h.ended <- "dropped" }
+
 type source chan lease.Lease[int, string]
 
 func (s source) Receive(ctx context.Context) (lease.Lease[int, string], error) {

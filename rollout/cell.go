@@ -22,11 +22,14 @@ func (r *run) cell(ctx context.Context, m *Machine, c RunCell) error {
 	if err != nil {
 		return err
 	}
+	o, err := r.observed(ctx, c.Turn, Observed{Text: observation, Status: res.Status, ToolS: time.Since(start).Seconds()})
+	if err != nil {
+		return err
+	}
 	t := &m.turns[c.Turn]
-	t.Status, t.Observation = res.Status, observation
-	t.ToolS = time.Since(start).Seconds()
+	t.Status, t.Observation, t.ToolS = o.Status, o.Text, o.ToolS
 	r.out.Timing.ToolS += t.ToolS
-	m.Observed(observation, r.graph.Submitted())
+	m.Observed(o.Text, r.graph.Submitted())
 	return nil
 }
 

@@ -57,6 +57,9 @@ type Config struct {
 	// MaxAttempts is how often a member that ended for our reasons is tried.
 	MaxAttempts int             `yaml:"max_attempts"`
 	Evidence    evidence.Config `yaml:"evidence"`
+	// Journal is on, or off: every finished turn is durable before the next one starts, so that a worker
+	// that dies costs no sampled token.
+	Journal JournalMode `yaml:"journal"`
 	// Replay is off, or submitted: every submission is run again before it is published.
 	Replay  ReplayMode  `yaml:"replay"`
 	Prompts PromptFiles `yaml:"prompts"`
@@ -68,7 +71,7 @@ func Defaults() Config {
 		MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
 		Stop: StopAtCodeTag, Thinking: true, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
 		Sampling:     trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
-		MaxStaleness: -1, MaxAttempts: 3, Evidence: evidence.Defaults(), Replay: ReplayOff,
+		MaxStaleness: -1, MaxAttempts: 3, Evidence: evidence.Defaults(), Replay: ReplayOff, Journal: JournalOn,
 	}
 }
 
@@ -120,6 +123,9 @@ func (c Config) Validate() error {
 	}
 	if c.Replay != ReplayOff && c.Replay != ReplaySubmitted {
 		errs = append(errs, fmt.Errorf("rollout.replay: %q, want %s or %s", c.Replay, ReplayOff, ReplaySubmitted))
+	}
+	if c.Journal != JournalOn && c.Journal != JournalOff {
+		errs = append(errs, fmt.Errorf("rollout.journal: %q, want %s or %s", c.Journal, JournalOn, JournalOff))
 	}
 	if c.TrajectoryTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("rollout.trajectory_timeout: %s, want more than 0", c.TrajectoryTimeout))

@@ -15,6 +15,9 @@ const codeClose = "</code_interpreter>"
 
 // generate makes the policy call that the machine asked for.
 func (r *run) generate(ctx context.Context, m *Machine, g Generate) {
+	if r.recall(m, g) {
+		return
+	}
 	before := r.Version()
 	req := policy.Request{
 		ID: r.out.ID.RequestID(r.out.Attempt, g.Turn), Session: r.out.ID.String(), Prompt: g.Prompt,
@@ -38,7 +41,7 @@ func (r *run) generate(ctx context.Context, m *Machine, g Generate) {
 	if r.age != nil {
 		r.age.used(version)
 	}
-	m.Sampled(c, version, versionEnd)
+	r.sampled(ctx, m, g, c, version, versionEnd)
 }
 
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -31,6 +33,10 @@ type GroupRunner struct {
 	MaxStaleness func() int64
 	// Recheck is how often that is looked at during long calls; 0 means every second.
 	Recheck time.Duration
+	// Journal makes every turn durable before the next one starts; nil keeps nothing.
+	Journal Journal
+	// Resumed counts what came of journals that held something.
+	Resumed Resumed
 }
 
 // Run runs every member to its end; a member that ended for our reasons is tried again up to
@@ -44,8 +50,10 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 		Sampling: g.Runner.Config.asked(d.Prompt.Sampling).Sampling,
 	}
 	age := g.newAge(d)
-	aged, stop := age.watch(ctx, g.Recheck)
-	common := shared{files: files, age: age, task: graphTask(d.Prompt).Shared()}
+	held, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	aged, stop := age.watch(held, g.Recheck)
+	common := shared{files: files, age: age, task: graphTask(d.Prompt).Shared(), abandon: abandon}
 	var members sync.WaitGroup
 	for sample := range d.GroupSize {
 		members.Go(func() { group.Trajectories[sample] = g.member(aged, d, sample, common) })
@@ -54,6 +62,9 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 	stop()
 	if err := ctx.Err(); err != nil {
 		return trajectory.Group{}, err
+	}
+	if errors.Is(context.Cause(held), lease.ErrSuperseded) {
+		return trajectory.Group{}, fmt.Errorf("dispatch %s: %w", d.ID, lease.ErrSuperseded)
 	}
 	for i := range group.Trajectories {
 		if group.Trajectories[i].Termination == trajectory.Stale {
@@ -65,28 +76,52 @@ func (g *GroupRunner) Run(ctx context.Context, d task.Dispatch, files map[string
 
 // member never panics out: a fault in our code ends this member and not its siblings.
 func (g *GroupRunner) member(ctx context.Context, d task.Dispatch, sample int, common shared) (t trajectory.Trajectory) {
-	for attempt := range g.Runner.Config.MaxAttempts {
+	rec, err := g.open(ctx, d, sample)
+	if err != nil {
+		return failed(d, sample, 0, trajectory.Canceled, g.given(err, common))
+	}
+	if rec != nil && rec.finished != nil {
+		return *rec.finished
+	}
+	common.record = rec
+	first := rec.first()
+	for attempt := first; attempt < first+g.Runner.Config.MaxAttempts; attempt++ {
 		t = g.attempt(ctx, d, sample, attempt, common)
+		if err := rec.end(ctx, t); err != nil {
+			return failed(d, sample, attempt, trajectory.Canceled, g.given(err, common))
+		}
 		if t.Termination.Rewarded() || t.Termination == trajectory.Stale || ctx.Err() != nil {
 			return t
 		}
 		g.Log.Warn("rollout attempt lost", zap.Stringer("rollout_id", t.ID), zap.Int("attempt", attempt),
 			zap.String("termination_reason", string(t.Termination)), zap.String("error", t.Error))
-		if attempt+1 < g.Runner.Config.MaxAttempts && pause(ctx, backoff(attempt)) != nil {
+		if attempt+1 < first+g.Runner.Config.MaxAttempts && pause(ctx, backoff(attempt-first)) != nil {
 			return t
 		}
 	}
 	return t
 }
 
+// given ends the whole group where another worker has it.
+func (g *GroupRunner) given(err error, common shared) error {
+	if errors.Is(err, lease.ErrSuperseded) {
+		common.abandon(err)
+	}
+	return err
+}
+
+// failed is a member that ended before its trajectory began, or beside it.
+func failed(d task.Dispatch, sample, attempt int, reason trajectory.Termination, err error) trajectory.Trajectory {
+	return trajectory.Trajectory{
+		ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
+		Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Termination: reason, Error: err.Error(),
+	}
+}
+
 func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, common shared) (t trajectory.Trajectory) {
 	defer func() {
 		if p := recover(); p != nil {
-			t = trajectory.Trajectory{
-				ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
-				Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource,
-				Termination: trajectory.SandboxLost, Error: fmt.Sprintf("panic: %v", p),
-			}
+			t = failed(d, sample, attempt, trajectory.SandboxLost, fmt.Errorf("panic: %v", p))
 			g.Log.Error("rollout panicked", zap.Stringer("rollout_id", t.ID), zap.Any("panic", p), zap.Stack("stack"))
 		}
 	}()

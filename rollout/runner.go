@@ -76,6 +76,9 @@ type shared struct {
 	files map[string]string
 	age   *groupAge
 	task  evidence.Task
+	// record is of one member; nil records nothing. abandon ends all members.
+	record  *record
+	abandon context.CancelCauseFunc
 }
 
 func (r *Runner) runShared(ctx context.Context, d task.Dispatch, sample, attempt int, common shared) trajectory.Trajectory {
@@ -142,7 +145,7 @@ func (r *run) play(ctx context.Context) End {
 			r.generate(ctx, r.machine, s)
 		case RunCell:
 			if err := r.cell(ctx, r.machine, s); err != nil {
-				r.machine.Stop(trajectory.SandboxLost, err)
+				r.machine.Stop(lossOf(err), err)
 			}
 		}
 	}

@@ -38,9 +38,12 @@ type fakePolicy struct {
 	calls   []policy.Request
 }
 
-func (f *fakePolicy) Complete(_ context.Context, r policy.Request) (policy.Completion, error) {
+func (f *fakePolicy) Complete(ctx context.Context, r policy.Request) (policy.Completion, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return policy.Completion{}, err
+	}
 	f.calls = append(f.calls, r)
 	if len(f.replies) == 0 {
 		return policy.Completion{}, errors.New("the fake has no more replies")

@@ -14,6 +14,9 @@ import (
 // locally, by characters alone, so that no text can become the end of a turn. The ids are dropped
 // at the end, since nobody sampled them.
 func (r *run) write(ctx context.Context, m *Machine, g Generate) {
+	if r.recall(m, g) {
+		return
+	}
 	req := policy.TextRequest{
 		ID:       r.out.ID.RequestID(r.out.Attempt, g.Turn),
 		Messages: slices.DeleteFunc(append(slices.Clone(r.out.Messages), m.messages...), isEmptySystem), MaxTokens: g.MaxTokens,
@@ -33,7 +36,7 @@ func (r *run) write(ctx context.Context, m *Machine, g Generate) {
 	}
 	c := r.completion(t, g.MaxTokens)
 	c.Duration = time.Since(start)
-	m.Sampled(c, -1, -1)
+	r.sampled(ctx, m, g, c, -1, -1)
 }
 
 func isEmptySystem(m trajectory.Message) bool { return m.Role == "system" && m.Content == "" }

@@ -33,8 +33,12 @@ type Worker struct {
 
 // Run works until ctx ends; it returns nil then, after every held group was given back.
 func (w *Worker) Run(ctx context.Context) error {
+	source := w.Source
+	if w.Runner.Journal != nil {
+		source = journaled{w}
+	}
 	loop := lease.Loop[task.Dispatch, trajectory.Group]{
-		Source: w.Source, Slots: w.Groups, MaxDeliver: w.MaxDeliver, Work: w.runGroup, Log: w.Log,
+		Source: source, Slots: w.Groups, MaxDeliver: w.MaxDeliver, Work: w.runGroup, Log: w.Log,
 		Fields: func(d task.Dispatch) []zap.Field {
 			return []zap.Field{zap.String("run", d.Run), zap.String("dispatch", d.ID)}
 		},
@@ -58,6 +62,9 @@ func (w *Worker) runGroup(ctx context.Context, d task.Dispatch) (trajectory.Grou
 		files[f.Name] = path
 	}
 	group, err := w.Runner.Run(ctx, d, files)
+	if errors.Is(err, errStale) && w.Runner.Journal != nil { // the next delivery samples anew
+		err = errors.Join(err, w.Runner.Journal.Forget(ctx, d))
+	}
 	if err != nil {
 		return group, err
 	}

@@ -46,6 +46,8 @@ func (l *fakeLease) SetAside(_ context.Context, reason string) error {
 	return nil
 }
 
+func (l *fakeLease) Drop() { l.ended <- "dropped" }
+
 // held is a group that the worker holds.
 type held = lease.Lease[task.Dispatch, trajectory.Group]
 

@@ -54,6 +54,8 @@ func (l *heldGroup) SetAside(_ context.Context, reason string) error {
 	return nil
 }
 
+func (l *heldGroup) Drop() { l.ended <- "dropped" }
+
 type source struct {
 	leases chan lease.Lease[trajectory.Group, trajectory.ScoredGroup]
 }

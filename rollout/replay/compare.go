@@ -17,10 +17,10 @@ var volatile = regexp.MustCompile(strings.Join([]string{
 	`\b1[5-9]\d{8}(?:\.\d+)?\b`,
 }, "|"))
 
-// sameText compares a stored text with a replayed one. Addresses and paths of the session compare as
+// SameText compares a stored text with a replayed one. Addresses and paths of the session compare as
 // equal. A date or time does so only if the replayed one is a reading of the clock while the replay
 // ran: a date of the data never is, so a forged one is found.
-func sameText(stored, replayed string, began, ended time.Time) bool {
+func SameText(stored, replayed string, began, ended time.Time) bool {
 	if stored == replayed {
 		return true
 	}

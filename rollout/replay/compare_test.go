@@ -35,8 +35,8 @@ func TestOnlyReadingsOfTheClockAddressesAndPathsMayDiffer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := sameText(c.stored, c.replayed, began, ended); got != c.same {
-				t.Errorf("sameText(%q, %q) = %v", c.stored, c.replayed, got)
+			if got := SameText(c.stored, c.replayed, began, ended); got != c.same {
+				t.Errorf("SameText(%q, %q) = %v", c.stored, c.replayed, got)
 			}
 		})
 	}

@@ -130,5 +130,5 @@ func (p *performance) text(plan *plan, n evidence.Node) string {
 // agrees reports whether the replay made the claim's text.
 func (p *performance) agrees(plan *plan, n evidence.Node) bool {
 	got := p.text(plan, n)
-	return got != "" && sameText(n.Text, got, p.began, p.end)
+	return got != "" && SameText(n.Text, got, p.began, p.end)
 }

@@ -147,7 +147,9 @@ func (l *Lead) rebuild(ctx context.Context) error {
 		Streams: st, Ledger: ledger, Batches: batches, Objects: l.blobs, Archive: l.keep, Epoch: epoch, Log: l.log,
 		Encode: func(w *bytes.Buffer, m dataset.Meta, rows []dataset.Row) error { return parquet.Write(w, m, rows) },
 		Wrote:  func(r leader.BatchRecord) { l.written.Store(r.Sequence, time.Now()) },
-		Forget: func(ctx context.Context, dispatch string) error { return l.bus.DeleteParts(ctx, l.cfg.Run, dispatch) },
+		Forget: func(ctx context.Context, dispatch string) error {
+			return errors.Join(l.bus.PurgeJournals(ctx, l.cfg.Run, dispatch), l.bus.DeleteParts(ctx, l.cfg.Run, dispatch))
+		},
 	}, events, records)
 	if err != nil {
 		return err

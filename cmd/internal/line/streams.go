@@ -62,6 +62,8 @@ func (l heldMessage[In, Out]) SetAside(ctx context.Context, reason string) error
 	return l.m.Ack(ctx)
 }
 
+func (l heldMessage[In, Out]) Drop() { l.m.Drop() }
+
 // newStage opens both queues of a stage.
 func newStage[In, Out any](ctx context.Context, bus *jetstream.Bus, run, from, to string, in func(In) task.Dispatch, out func(Out) task.Dispatch) (stage[In, Out], error) {
 	s := stage[In, Out]{bus: bus, name: from, dispatchIn: in, dispatchOut: out}

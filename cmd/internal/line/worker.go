@@ -73,9 +73,12 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 		w.endpoints.CheckNow(ctx)
 		groups = informed{source, w.follower}
 	}
+	groupRunner := &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)}
+	if cfg.Rollout.Journal == rollout.JournalOn {
+		groupRunner.Journal = journals{bus}
+	}
 	w.worker = &rollout.Worker{
-		Source: groups, Files: cachedFiles{store: blobs, dir: dir},
-		Runner: &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)},
+		Source: groups, Files: cachedFiles{store: blobs, dir: dir}, Runner: groupRunner,
 		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}
 	return w, nil
