@@ -48,17 +48,36 @@ func CheckRun(run string) error {
 
 // Config of a bus.
 type Config struct {
-	// AckWait is how long a silent holder keeps a message; holders signal progress at a third of it.
+	// AckWait is how long a silent holder keeps a message; holders signal progress at a third of it. A
+	// leader that is silent for as long is replaced.
 	AckWait time.Duration `yaml:"ack_wait"`
 	// MaxDeliver is the number of deliveries after which a group is set aside.
 	MaxDeliver int `yaml:"max_deliver"`
-	// Replicas of every stream (1 or 3).
+	// Replicas of every stream: 1 on one server, 3 or 5 on a cluster of at least as many.
 	Replicas int `yaml:"replicas"`
+	// MaxAckPending bounds the messages of one stage that are held at a time, by all its processes.
+	MaxAckPending int `yaml:"max_ack_pending"`
+	// MaxBytes bounds each stream by name; what is over it is refused, nothing is thrown away. A missing
+	// one has no bound of its own.
+	MaxBytes map[string]int64 `yaml:"max_bytes"`
+	// Storage is file, or memory.
+	Storage string `yaml:"storage"`
+	// Manage lets this process make the streams and consumers and change them to what is written here.
+	// Without it they must be there: a reward server makes them.
+	Manage bool `yaml:"manage"`
 }
+
+// Storages.
+const (
+	StorageFile   = "file"
+	StorageMemory = "memory"
+)
 
 // Defaults for one server.
 func Defaults() Config {
-	return Config{AckWait: 20 * time.Second, MaxDeliver: 6, Replicas: 1}
+	return Config{
+		AckWait: 5 * time.Second, MaxDeliver: 6, Replicas: 1, MaxAckPending: 100_000, Storage: StorageFile, Manage: true,
+	}
 }
 
 // Validate reports every problem at once.
@@ -72,6 +91,22 @@ func (c Config) Validate() error {
 	}
 	if c.Replicas < 1 || c.Replicas > 5 {
 		errs = append(errs, fmt.Errorf("nats.replicas: %d, want 1 to 5", c.Replicas))
+	}
+	if c.Replicas == 2 || c.Replicas == 4 {
+		errs = append(errs, fmt.Errorf("nats.replicas: %d survives the loss of no more servers than %d: want 1, 3 or 5", c.Replicas, c.Replicas-1))
+	}
+	if c.MaxAckPending < 1 {
+		errs = append(errs, fmt.Errorf("nats.max_ack_pending: %d, want at least 1", c.MaxAckPending))
+	}
+	for name, n := range c.MaxBytes {
+		if stages[name] == "" {
+			errs = append(errs, fmt.Errorf("nats.max_bytes: no stream is called %q", name))
+		} else if n < 2*partLimit {
+			errs = append(errs, fmt.Errorf("nats.max_bytes.%s: %d holds not even one message of up to %d bytes", name, n, 2*partLimit))
+		}
+	}
+	if c.Storage != StorageFile && c.Storage != StorageMemory {
+		errs = append(errs, fmt.Errorf("nats.storage: %q, want %s or %s", c.Storage, StorageFile, StorageMemory))
 	}
 	return errors.Join(errs...)
 }
@@ -90,31 +125,31 @@ func New(ctx context.Context, nc *nats.Conn, blobs *blob.Store, cfg Config) (*Bu
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if nc.MaxPayload() < 2*partLimit {
-		return nil, fmt.Errorf("nats: the server's max_payload is %d bytes, want at least %d", nc.MaxPayload(), 2*partLimit)
+	if err := checkServer(nc); err != nil {
+		return nil, err
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
 	b := &Bus{nc: nc, js: js, cfg: cfg, blobs: blobs}
-	for name := range stages {
-		if err := b.reconcile(ctx, name); err != nil {
-			return nil, err
+	if cfg.Manage {
+		for name := range stages {
+			if err := b.reconcile(ctx, name); err != nil {
+				return nil, err
+			}
 		}
 	}
-	b.state, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: "verigraph_state", Replicas: cfg.Replicas,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("nats: state bucket: %w", err)
-	}
-	return b, nil
+	b.state, err = b.bucket(ctx, jetstream.KeyValueConfig{Bucket: "verigraph_state"})
+	return b, err
 }
 
-// Dial connects to an external cluster.
-func Dial(url, credentials string) (*nats.Conn, error) {
-	opts := []nats.Option{nats.Name("verigraph"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(false)}
+// Dial connects to an external server or cluster (URLs separated by commas). Answers come to an inbox of
+// the run's own, so that a user's permissions can keep it from those of others.
+func Dial(url, credentials, run string) (*nats.Conn, error) {
+	opts := []nats.Option{
+		nats.Name("verigraph"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(false), nats.CustomInboxPrefix("_INBOX.verigraph." + run),
+	}
 	if credentials != "" {
 		opts = append(opts, nats.UserCredentials(credentials))
 	}
@@ -130,26 +165,6 @@ func (b *Bus) Close() { b.nc.Close() }
 
 // Closed reports whether the connection is closed for good.
 func (b *Bus) Closed() bool { return b.nc.IsClosed() }
-
-func (b *Bus) reconcile(ctx context.Context, name string) error {
-	cfg := jetstream.StreamConfig{
-		Name: name, Subjects: []string{"verigraph.*." + stages[name] + ".>"},
-		Storage: jetstream.FileStorage, Replicas: b.cfg.Replicas, AllowDirect: true,
-	}
-	switch name {
-	case Backlog, Prompts, Trajectories, Scored:
-		cfg.Retention = jetstream.WorkQueuePolicy
-		cfg.Discard = jetstream.DiscardNew
-	case References, SetAside:
-		cfg.MaxMsgsPerSubject = 1
-	case JournalStream:
-		cfg.MaxAge, cfg.AllowRollup, cfg.AllowMsgTTL = journalAge, true, true
-	}
-	if _, err := b.js.CreateOrUpdateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("nats: stream %s: %w", name, err)
-	}
-	return nil
-}
 
 func subject(run, stream, key string) string {
 	return "verigraph." + run + "." + stages[stream] + "." + key

@@ -266,7 +266,7 @@ func TestConfigNamesEveryWrongKey(t *testing.T) {
 
 func TestPasswordOfTheServerURLStaysOutOfErrors(t *testing.T) {
 	t.Parallel()
-	_, err := jetstream.Dial("nats://user:hunter2@127.0.0.1:1", "")
+	_, err := jetstream.Dial("nats://user:hunter2@127.0.0.1:1", "", "r1")
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "hunter2")
 }

@@ -19,6 +19,8 @@ type Queue[T any] struct {
 	bus      *Bus
 	stream   string
 	consumer jetstream.Consumer
+	// holdEvery is how often progress is signalled for a held message.
+	holdEvery time.Duration
 }
 
 // NewQueue opens a stream for publishing and, through one durable consumer shared by all takers
@@ -26,13 +28,11 @@ type Queue[T any] struct {
 func NewQueue[T any](ctx context.Context, b *Bus, stream, run string) (*Queue[T], error) {
 	q := &Queue[T]{bus: b, stream: stream}
 	var err error
-	q.consumer, err = b.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
-		Durable: "takers-" + run, FilterSubject: subject(run, stream, ">"),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: b.cfg.AckWait, MaxAckPending: 100_000,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("nats: consumer of %s: %w", stream, err)
+	if q.consumer, err = b.takers(ctx, stream, run); err != nil {
+		return nil, err
 	}
+	// The consumer may be another process's work: its wait is the one that counts.
+	q.holdEvery = min(b.cfg.AckWait, q.consumer.CachedInfo().Config.AckWait) / 3
 	return q, nil
 }
 
@@ -103,7 +103,7 @@ func (q *Queue[T]) open(ctx context.Context, got jetstream.Msg) (*Message[T], er
 	if err := q.bus.decode(ctx, got.Headers(), got.Data(), &m.Value); err != nil {
 		return nil, q.unreadable(ctx, got, m.Deliveries, err)
 	}
-	m.hold(q.bus.cfg.AckWait / 3)
+	m.hold(q.holdEvery)
 	return m, nil
 }
 

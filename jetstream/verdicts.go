@@ -16,11 +16,9 @@ const maxVerdict = 64 << 10
 
 // OpenVerdicts opens or creates the bucket.
 func (b *Bus) OpenVerdicts(ctx context.Context) (*Verdicts, error) {
-	kv, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: "verigraph_verdicts", Replicas: b.cfg.Replicas, MaxValueSize: maxVerdict, History: 1,
-	})
+	kv, err := b.bucket(ctx, jetstream.KeyValueConfig{Bucket: "verigraph_verdicts", MaxValueSize: maxVerdict, History: 1})
 	if err != nil {
-		return nil, fmt.Errorf("nats: verdict bucket: %w", err)
+		return nil, err
 	}
 	return &Verdicts{kv}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -43,6 +44,8 @@ type Loop[In, Out any] struct {
 	// MaxDeliver is the number of deliveries after which a message is set aside.
 	MaxDeliver int
 	Work       func(ctx context.Context, in In) (Out, error)
+	// Drain is how long work that has begun may go on after the end of the context.
+	Drain time.Duration
 	// Fields name a message in the log.
 	Fields func(In) []zap.Field
 	Log    *zap.Logger
@@ -51,16 +54,37 @@ type Loop[In, Out any] struct {
 // endTimeout bounds the end of a lease after the context is over.
 const endTimeout = 10 * time.Second
 
-// Run works until ctx ends; it returns nil then, after every held message was given back.
+// Run works until ctx ends; it returns nil then, after every held message was finished within the drain
+// time or given back.
 func (l Loop[In, Out]) Run(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	drained := make(chan struct{})
+	var drain sync.WaitGroup
+	drain.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-drained:
+			return
+		}
+		select {
+		case <-time.After(l.Drain):
+			cancel()
+		case <-drained:
+		}
+	})
 	var slots errgroup.Group
 	for range l.Slots {
-		slots.Go(func() error { return l.slot(ctx) })
+		slots.Go(func() error { return l.slot(ctx, work) })
 	}
-	return slots.Wait()
+	err := slots.Wait()
+	close(drained)
+	drain.Wait()
+	return err
 }
 
-func (l Loop[In, Out]) slot(ctx context.Context) error {
+// slot takes messages until ctx ends, and works on them until work does.
+func (l Loop[In, Out]) slot(ctx, work context.Context) error {
 	for {
 		held, err := l.Source.Receive(ctx)
 		if err != nil {
@@ -69,7 +93,7 @@ func (l Loop[In, Out]) slot(ctx context.Context) error {
 			}
 			return fmt.Errorf("receive: %w", err)
 		}
-		l.one(ctx, held)
+		l.one(work, held)
 	}
 }
 

@@ -95,3 +95,53 @@ func TestRetryDelayGrowsToAMinute(t *testing.T) {
 	require.Equal(t, 8*time.Second, lease.RetryDelay(4))
 	require.Equal(t, time.Minute, lease.RetryDelay(100))
 }
+
+func TestWorkThatHasBegunMayEndWithinTheDrainTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		drain time.Duration
+		slow  bool
+		want  string
+	}{
+		"it ends in time":   {drain: time.Hour, want: "finish"},
+		"it does not":       {drain: time.Millisecond, slow: true, want: "retry after 0s"},
+		"there is no drain": {slow: true, want: "retry after 0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			h := &held{deliveries: 1, ended: make(chan string, 2)}
+			src := make(source, 2)
+			src <- h
+			l := lease.Loop[int, string]{
+				Source: src, Slots: 1, MaxDeliver: 3, Drain: c.drain, Log: zap.NewNop(),
+				Fields: func(int) []zap.Field { return nil },
+				Work: func(work context.Context, _ int) (string, error) {
+					cancel()
+					if c.slow {
+						<-work.Done()
+					}
+					return "", work.Err()
+				},
+			}
+			require.NoError(t, l.Run(ctx))
+			require.Equal(t, c.want, <-h.ended)
+			require.Empty(t, h.ended)
+		})
+	}
+}
+
+func TestMessageThatAnotherProcessHasIsDroppedWithoutAWord(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &held{deliveries: 9, ended: make(chan string, 2)}
+	src := make(source, 1)
+	src <- h
+	l := lease.Loop[int, string]{
+		Source: src, Slots: 1, MaxDeliver: 3, Log: zap.NewNop(), Fields: func(int) []zap.Field { return nil },
+		Work: func(context.Context, int) (string, error) { cancel(); return "", lease.ErrSuperseded },
+	}
+	require.NoError(t, l.Run(ctx))
+	require.Equal(t, "dropped", <-h.ended)
+	require.Empty(t, h.ended)
+}

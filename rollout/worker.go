@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -28,7 +29,9 @@ type Worker struct {
 	Groups int
 	// MaxDeliver is the number of deliveries after which a group is set aside.
 	MaxDeliver int
-	Log        *zap.Logger
+	// Drain is how long groups in work may go on after the end of the context.
+	Drain time.Duration
+	Log   *zap.Logger
 }
 
 // Run works until ctx ends; it returns nil then, after every held group was given back.
@@ -38,7 +41,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		source = journaled{w}
 	}
 	loop := lease.Loop[task.Dispatch, trajectory.Group]{
-		Source: source, Slots: w.Groups, MaxDeliver: w.MaxDeliver, Work: w.runGroup, Log: w.Log,
+		Source: source, Slots: w.Groups, MaxDeliver: w.MaxDeliver, Work: w.runGroup, Drain: w.Drain, Log: w.Log,
 		Fields: func(d task.Dispatch) []zap.Field {
 			return []zap.Field{zap.String("run", d.Run), zap.String("dispatch", d.ID)}
 		},

@@ -150,7 +150,7 @@ func startKilled(t *testing.T, prompts int) *killed {
 		k.servers[i].await(t, `"ready"`)
 	}
 	supervise(t, filepath.Join(bin, "rollout-worker"), "--config", shipped(t, "rollout-worker.yaml",
-		"127.0.0.1:4222", "127.0.0.1:"+port, "ack_wait: 20s", "ack_wait: 1s", "max_deliver: 6", "max_deliver: 1000", "/var/lib/verigraph", k.disk,
+		"127.0.0.1:4222", "127.0.0.1:"+port, "ack_wait: 5s", "ack_wait: 1s", "max_deliver: 6", "max_deliver: 1000", "/var/lib/verigraph", k.disk,
 		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
 		"127.0.0.1:9090", "127.0.0.1:"+freePort(t))).await(t, `"ready"`)
 	code, _, stderr := verigraph(t, "submit", "--config", k.config, "--final", "--prompts", write(t, killedPrompts, questions.String()))
@@ -276,7 +276,7 @@ func (k *killed) check(t *testing.T, prompts, kills int) {
 	blobs, err := blob.OpenDir(k.disk)
 	require.NoError(t, err)
 	defer blobs.Close()
-	nc, err := jetstream.Dial(cfg.NATS.URL, "")
+	nc, err := jetstream.Dial(cfg.NATS.URL, "", cfg.Run)
 	require.NoError(t, err)
 	bus, err := jetstream.New(t.Context(), nc, blobs, cfg.NATS.Config)
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ func newSubmit() *cobra.Command {
 				return err
 			}
 			defer blobs.Close()
-			nc, err := jetstream.Dial(cfg.NATS.URL, cfg.NATS.Credentials)
+			nc, err := jetstream.Dial(cfg.NATS.URL, cfg.NATS.Credentials, cfg.Run)
 			if err != nil {
 				return err
 			}

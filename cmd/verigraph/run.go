@@ -129,6 +129,7 @@ func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
 		return cfg, errors.New("--out: an output directory is needed")
 	}
 	cfg.Blob, cfg.Reward.Archive, cfg.Worker.Cache = o.out, o.out, filepath.Join(o.out, "cache")
+	cfg.Worker.Drain = 0 // the broker goes too: what is in work is handed back, and its journal stays
 	cfg.Resolve()
 	return cfg, nil
 }

@@ -99,8 +99,12 @@ func (p Policy) validate() error {
 type Worker struct {
 	// Groups is the number of groups in work at a time; each runs group_size trajectories.
 	Groups int `yaml:"groups"`
-	// Cache is the directory for data files; empty takes a temporary one.
+	// Cache is the directory for data files, which the workers of a host may share; empty takes a temporary one.
 	Cache string `yaml:"cache"`
+	// CacheBytes bounds it: what was not used for longest goes first, what is in use stays. 0 bounds nothing.
+	CacheBytes int64 `yaml:"cache_bytes"`
+	// Drain is how long groups in work may go on after SIGTERM before they are handed back.
+	Drain time.Duration `yaml:"drain"`
 }
 
 // Reward is the reward server.
@@ -288,7 +292,7 @@ func Defaults() Config {
 		NATS:    NATS{Config: jetstream.Defaults()},
 		Policy:  Policy{Config: policy.Defaults(), API: APICompletions, Endpoints: pool.Defaults()},
 		Rollout: rollout.Defaults(), Sandbox: sandbox.Defaults(),
-		Worker: Worker{Groups: 2},
+		Worker: Worker{Groups: 2, CacheBytes: 64 << 30, Drain: 20 * time.Second},
 		Reward: Reward{
 			Preset: "default", Judge: JudgeRules, OpenAI: openai.Defaults(), Groups: 4,
 			Canaries: judges.GuardDefaults(), Verdicts: Verdicts{Store: VerdictsAuto, Memory: 100_000},
@@ -327,6 +331,12 @@ func (c Config) ValidateWorker() error {
 		errs = append(errs, errors.New("rollout.context: compress makes several rows of one rollout, and trainer.contract padded takes one: "+
 			"set trainer.contract to segments if the trainer takes one row per segment, or rollout.context to append"))
 	}
+	if c.Worker.Groups > c.NATS.MaxAckPending {
+		errs = append(errs, fmt.Errorf("nats.max_ack_pending: %d is below worker.groups %d: this worker alone would stand still", c.NATS.MaxAckPending, c.Worker.Groups))
+	}
+	if c.Worker.CacheBytes < 0 || c.Worker.Drain < 0 {
+		errs = append(errs, fmt.Errorf("worker: cache_bytes %d and drain %s must not be negative", c.Worker.CacheBytes, c.Worker.Drain))
+	}
 	if c.Worker.Groups < 1 {
 		errs = append(errs, fmt.Errorf("worker.groups: %d, want at least 1", c.Worker.Groups))
 	}
@@ -337,6 +347,9 @@ func (c Config) ValidateWorker() error {
 func (c Config) ValidateReward() error {
 	errs := []error{c.common(), c.Leader.Validate()}
 	errs = append(errs, c.Reward.validate())
+	if want := max(c.Leader.MaxGroups, c.Reward.Groups); want > c.NATS.MaxAckPending {
+		errs = append(errs, fmt.Errorf("nats.max_ack_pending: %d is below the %d groups of leader.max_groups or reward.groups: the line would stand still", c.NATS.MaxAckPending, want))
+	}
 	if c.Reward.Groups < 1 {
 		errs = append(errs, fmt.Errorf("reward.groups: %d, want at least 1", c.Reward.Groups))
 	}

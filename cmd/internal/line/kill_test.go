@@ -69,7 +69,7 @@ func (p *part) kill() {
 func (p *plant) connect() *jetstream.Bus {
 	url := fmt.Sprintf("nats://127.0.0.1:%d", p.port)
 	for {
-		nc, err := jetstream.Dial(url, "")
+		nc, err := jetstream.Dial(url, "", p.cfg.Run)
 		if err == nil {
 			bus, err := jetstream.New(p.t.Context(), nc, p.store, p.cfg.NATS.Config)
 			if err == nil {

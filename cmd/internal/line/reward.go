@@ -70,6 +70,9 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 			return nil, err
 		}
 	}
+	if err := bus.Prepare(ctx, cfg.Run); err != nil {
+		return nil, err
+	}
 	cfg.Leader.Overlong = overlongOwners[s.Scoring.Scorer.Preset().Overlong.Owner]
 	source, err := newStage(ctx, bus, cfg.Run, jetstream.Trajectories, jetstream.Scored, ofGroup, ofScoredGroup)
 	if err != nil {

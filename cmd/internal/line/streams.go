@@ -20,7 +20,7 @@ type stage[In, Out any] struct {
 	bus  *jetstream.Bus
 	name string // of the stream it takes from
 	in   *jetstream.Queue[In]
-	next *jetstream.Queue[Out]
+	to   string // the stream it hands on to
 	// dispatch says which group a message or a result belongs to.
 	dispatchIn  func(In) task.Dispatch
 	dispatchOut func(Out) task.Dispatch
@@ -45,7 +45,7 @@ func (l heldMessage[In, Out]) Deliveries() int { return l.m.Deliveries }
 
 func (l heldMessage[In, Out]) Finish(ctx context.Context, out Out) error {
 	d := l.s.dispatchOut(out)
-	if err := l.s.next.Publish(ctx, d.Run, d.ID, out); err != nil {
+	if err := l.s.bus.PublishOnce(ctx, l.s.to, d.Run, d.ID, out); err != nil {
 		return err
 	}
 	return l.m.Ack(ctx)
@@ -64,14 +64,11 @@ func (l heldMessage[In, Out]) SetAside(ctx context.Context, reason string) error
 
 func (l heldMessage[In, Out]) Drop() { l.m.Drop() }
 
-// newStage opens both queues of a stage.
+// newStage opens a stage.
 func newStage[In, Out any](ctx context.Context, bus *jetstream.Bus, run, from, to string, in func(In) task.Dispatch, out func(Out) task.Dispatch) (stage[In, Out], error) {
-	s := stage[In, Out]{bus: bus, name: from, dispatchIn: in, dispatchOut: out}
+	s := stage[In, Out]{bus: bus, name: from, to: to, dispatchIn: in, dispatchOut: out}
 	var err error
-	if s.in, err = jetstream.NewQueue[In](ctx, bus, from, run); err != nil {
-		return s, err
-	}
-	s.next, err = jetstream.NewQueue[Out](ctx, bus, to, run)
+	s.in, err = jetstream.NewQueue[In](ctx, bus, from, run)
 	return s, err
 }
 

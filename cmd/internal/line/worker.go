@@ -79,7 +79,7 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	}
 	w.worker = &rollout.Worker{
 		Source: groups, Files: cachedFiles{store: blobs, dir: dir}, Runner: groupRunner,
-		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
+		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Drain: cfg.Worker.Drain, Log: log,
 	}
 	return w, nil
 }
@@ -139,15 +139,24 @@ func staleness(cfg rollout.Config) func() int64 {
 // lostCallCheck is how often open policy calls are looked through.
 const lostCallCheck = 10 * time.Second
 
-// Run works until ctx ends.
+// Run works until ctx ends and the groups in work have ended within the drain time, or were handed back.
 func (w *Worker) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	// What the groups need outlives ctx as long as they do.
+	rest, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, rest := errgroup.WithContext(rest)
 	if w.endpoints != nil {
-		g.Go(func() error { return w.endpoints.Run(ctx) })
-		g.Go(func() error { return w.follower.Run(ctx) })
-		g.Go(func() error { return w.endLostCalls(ctx) })
+		g.Go(func() error { return w.endpoints.Run(rest) })
+		g.Go(func() error { return w.follower.Run(rest) })
+		g.Go(func() error { return w.endLostCalls(rest) })
 	}
-	g.Go(func() error { return w.worker.Run(ctx) })
+	taking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(rest, cancel)()
+	g.Go(func() error {
+		defer stop()
+		return w.worker.Run(taking)
+	})
 	return g.Wait()
 }
 

@@ -109,7 +109,7 @@ func (p Program) serve(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer blobs.Close()
-	nc, err := jetstream.Dial(cfg.NATS.URL, cfg.NATS.Credentials)
+	nc, err := jetstream.Dial(cfg.NATS.URL, cfg.NATS.Credentials, cfg.Run)
 	if err != nil {
 		return err
 	}
