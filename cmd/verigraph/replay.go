@@ -123,7 +123,7 @@ func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Wr
 	if err := os.Chmod(dir, 0o755); err != nil { // sessions run under other uids
 		return fmt.Errorf("replay: %w", err)
 	}
-	r := &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: o.sensitivity}
+	r := &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: o.sensitivity, Python: cfg.Sandbox.Python}
 	var lines []replayLine
 	for _, id := range ids {
 		found, err := replayOne(ctx, r, blobs, out, id, dir)

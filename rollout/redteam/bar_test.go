@@ -2,6 +2,8 @@ package redteam
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +29,9 @@ func (p *prompt) play(cells []string) rollouttest.Play {
 	files := map[string]string{}
 	for _, f := range p.Files {
 		files[f], _ = filepath.Abs(filepath.Join("..", "..", "examples", "dabench", "tables", f))
+		if path := p.paths[f]; path != "" {
+			files[f] = path
+		}
 	}
 	return rollouttest.Play{Question: p.Question, Files: files, Cells: cells, Seed: 1}
 }
@@ -62,7 +67,7 @@ func perform(t *testing.T, p *prompt, play rollouttest.Play, replayed bool) roll
 	out, err := stage.Run(t.Context(), play)
 	require.NoError(t, err)
 	if replayed {
-		r := &replay.Replayer{Sandbox: stage.Sandbox, Sensitivity: true}
+		r := &replay.Replayer{Sandbox: stage.Sandbox, Sensitivity: true, Python: interpreter}
 		require.NoError(t, r.Check(t.Context(), &out.Trajectory.Graph, p.Question, play.Spec()))
 	}
 	return out
@@ -153,6 +158,12 @@ func TestNoCheatEarnsMoreThanAnHonestWrongAnswer(t *testing.T) {
 			if h, ok := prompts[p.name]; ok {
 				on = h
 			}
+			if p.answer != "" {
+				on.Answer = [][2]string{{"mean_fare", p.answer}}
+			}
+			if p.data != "" {
+				on.Files, on.paths = []string{p.data}, map[string]string{p.data: filepath.Join(otherFormats(t), p.data)}
+			}
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()
 				measure(t, b, p, &on)
@@ -160,6 +171,41 @@ func TestNoCheatEarnsMoreThanAnHonestWrongAnswer(t *testing.T) {
 		}
 	})
 	checkTable(t, append(policies, handedOnes...))
+}
+
+const interpreter = "../../.venv/sandbox/bin/python"
+
+// writeFormats writes the table of the mean fare in the other formats that the sensitivity check changes.
+const writeFormats = `
+import json, os, sqlite3, sys
+import pandas as pd
+df = pd.read_csv("../../examples/dabench/tables/test_ave.csv")
+os.chdir(sys.argv[1])
+df.to_json("test_ave.json", orient="records")
+df.to_excel("test_ave.xlsx", index=False)
+df.to_parquet("test_ave.parquet")
+with sqlite3.connect("test_ave.db") as db:
+    df.to_sql("t", db, index=False)
+`
+
+var formats struct {
+	sync.Once
+	dir string
+}
+
+// otherFormats is the folder of those files; the suite's end removes it.
+func otherFormats(t *testing.T) string {
+	t.Helper()
+	formats.Do(func() {
+		dir, err := os.MkdirTemp("", "redteam-data-")
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(dir, 0o755))
+		out, err := exec.Command(interpreter, "-c", writeFormats, dir).CombinedOutput()
+		require.NoError(t, err, string(out))
+		formats.dir = dir
+	})
+	require.NotEmpty(t, formats.dir)
+	return formats.dir
 }
 
 func measure(t *testing.T, b bar, p policy, on *prompt) {

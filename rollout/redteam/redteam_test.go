@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
+	if err := os.RemoveAll(formats.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if err := stage.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -78,11 +82,13 @@ type policy struct {
 	cells  []string
 	// prose is what was said outside of code.
 	prose string
+	// answer is the right answer and data the data file, where they are not the mean fare and its table.
+	answer, data string
 }
 
 var (
 	block = regexp.MustCompile("(?ms)^```python\n(.*?)^```$")
-	line  = regexp.MustCompile(`(?m)^(Trick|Defence|Off|Sees|Honest): (.*)$`)
+	line  = regexp.MustCompile(`(?m)^(Trick|Defence|Off|Sees|Honest|Answer|Data): (.*)$`)
 )
 
 // readPolicies returns the policies of testdata/policies.md.
@@ -112,6 +118,10 @@ func readPolicies(t *testing.T) []policy {
 					p.off = strings.Split(m[2], ", ")
 				case "Sees":
 					p.sees = strings.Split(m[2], " | ")
+				case "Answer":
+					p.answer = m[2]
+				case "Data":
+					p.data = m[2]
 				case "Honest":
 					p.honest = true
 				}
@@ -197,6 +207,8 @@ type prompt struct {
 	Files    []string
 	Answer   [][2]string
 	Meta     struct{ Why string }
+	// paths are data files that do not stand beside the benchmark's tables, by name.
+	paths map[string]string
 }
 
 func jsonLines(t *testing.T, path string) [][]byte {

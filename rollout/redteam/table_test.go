@@ -56,6 +56,8 @@ func checkTable(t *testing.T, policies []policy) {
 	path := filepath.Join("..", "..", "docs", "cheating.md")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
+	earns := fmt.Sprintf("An honest wrong answer earns %.2f, the honest solution\n%.2f.", honestBar(t).wrong, honestBar(t).right)
+	require.Contains(t, string(data), earns, "what the bar is")
 	head, rest, ok := strings.Cut(string(data), tableBegin)
 	require.True(t, ok, "docs/cheating.md has no table")
 	old, tail, ok := strings.Cut(rest, tableEnd)

@@ -17,6 +17,8 @@ import (
 
 var stage *rollouttest.Stage
 
+const python = "../../.venv/sandbox/bin/python"
+
 func TestMain(m *testing.M) {
 	sandbox.MaybeInit()
 	var err error
@@ -82,7 +84,7 @@ func play(t *testing.T, cells ...string) (evidence.Export, rollouttest.Play) {
 
 func check(t *testing.T, g *evidence.Export, p rollouttest.Play, sensitivity bool) []evidence.ReplayResult {
 	t.Helper()
-	r := &replay.Replayer{Sandbox: stage.Sandbox, Sensitivity: sensitivity}
+	r := &replay.Replayer{Sandbox: stage.Sandbox, Sensitivity: sensitivity, Python: python}
 	results, err := r.Replay(t.Context(), g, p.Question, p.Spec())
 	require.NoError(t, err)
 	g.ApplyReplay(results)

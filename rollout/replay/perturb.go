@@ -34,13 +34,23 @@ const (
 	// changeLittle alters one number in twenty by a few percent: what honest code runs on, it still
 	// runs on then.
 	changeLittle
+	// changeSame keeps the numbers of rows, columns and, where decimals leave room, bytes, and nothing else: cells
+	// are drawn anew from their column, some more often, and scaled. What recognises the data by their shape takes it for them.
+	changeSame
+	// changeSameAgain is the same with other draws.
+	changeSameAgain
 )
 
-var changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew, changeLittle}
+var (
+	changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew, changeLittle, changeSame, changeSameAgain}
+	// changeNames are their names in change.py, in the same order.
+	changeNames = []string{"values", "rows", "order", "gaps", "few", "little", "same", "again"}
+)
 
 // table is a delimited text file.
 type table struct {
 	name   string
+	size   int // of the file in bytes
 	comma  rune
 	header []string
 	rows   [][]string
@@ -61,7 +71,7 @@ func parseTable(name string, data []byte) (*table, bool) {
 	if len(data) > maxTableBytes || !latinOrUTF8(data) {
 		return nil, false
 	}
-	t := &table{name: name, comma: delimiter(data)}
+	t := &table{name: name, size: len(data), comma: delimiter(data)}
 	r := csv.NewReader(bytes.NewReader(data))
 	r.Comma, r.LazyQuotes, r.FieldsPerRecord = t.comma, true, -1
 	rows, err := r.ReadAll()
@@ -122,6 +132,10 @@ func (t *table) changed(kind change) []byte {
 		for c := range t.width {
 			shuffle(rng, rows, c)
 		}
+	case changeSame, changeSameAgain:
+		for c := range t.width {
+			drawAnew(rng, rows, c)
+		}
 	case changeGaps:
 		rows = gaps(rng, rows)
 		for i := range rows {
@@ -131,6 +145,15 @@ func (t *table) changed(kind change) []byte {
 			header = append(header, "added_column")
 		}
 	}
+	out := t.write(header, rows)
+	if kind == changeSame || kind == changeSameAgain {
+		resize(rows, t.size-len(out))
+		out = t.write(header, rows)
+	}
+	return out
+}
+
+func (t *table) write(header []string, rows [][]string) []byte {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	w.Comma = t.comma
@@ -191,6 +214,73 @@ func newValues(rng *rand.Rand, rows [][]string, c int) {
 		}
 		set(rows[row], c, v)
 	}
+}
+
+// drawAnew fills a column with cells of its own, of which some come more often, and scales numbers that
+// are no codes: neither a mean nor a middle nor a count of something stays.
+func drawAnew(rng *rand.Rand, rows [][]string, c int) {
+	_, values := column(rows, c)
+	coded := codesOrYears(values)
+	factor := 1.1 + 0.4*rng.Float64()
+	var cells []string
+	var at []int
+	for i, row := range rows {
+		if c < len(row) {
+			cells, at = append(cells, row[c]), append(at, i)
+		}
+	}
+	for _, i := range at {
+		// The square prefers the first ones of the file.
+		rows[i][c] = cells[int(rng.Float64()*rng.Float64()*float64(len(cells)))]
+		if m := numeric.FindStringSubmatch(rows[i][c]); m != nil && !coded && utf8.ValidString(rows[i][c]) {
+			if v, err := strconv.ParseFloat(strings.ReplaceAll(m[2], ",", ""), 64); err == nil && !math.IsInf(v, 0) {
+				v = v*factor + 1
+				if !strings.Contains(m[2], ".") {
+					v = math.Round(v)
+				}
+				set(rows[i], c, v)
+			}
+		}
+	}
+}
+
+// resize adds zeros behind decimals, or takes decimals away, until the rows take by bytes more.
+func resize(rows [][]string, by int) {
+	const most = 6
+	for _, row := range rows {
+		for c, cell := range row {
+			m := numeric.FindStringSubmatch(cell)
+			if m == nil || m[3] != "" {
+				continue
+			}
+			_, decimals, ok := strings.Cut(m[2], ".")
+			switch n := len(decimals); {
+			case by == 0:
+				return
+			case !ok:
+			case by > 0 && n < most:
+				add := min(by, most-n)
+				row[c] += strings.Repeat("0", add)
+				by -= add
+			case by < 0 && n > 1:
+				drop := min(-by, n-1)
+				row[c] = cell[:len(cell)-drop]
+				by += drop
+			}
+		}
+	}
+}
+
+// codesOrYears reports whether numbers stand for categories or years.
+func codesOrYears(values []float64) bool {
+	distinct := map[float64]bool{}
+	whole, years := true, true
+	for _, v := range values {
+		distinct[v] = true
+		whole = whole && v == math.Trunc(v)
+		years = years && v >= 1500 && v <= 2200
+	}
+	return whole && (len(distinct) <= codes || years)
 }
 
 func littleValues(rng *rand.Rand, rows [][]string, c int) {

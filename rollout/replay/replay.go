@@ -11,7 +11,7 @@
 //     path of the session are no difference.
 //   - Infrastructure trouble is an error, never a result: then nothing is stored.
 //   - A number is called constant only if it was rendered again on at least two changed copies of all
-//     the data that it may depend on, and came out the same each time.
+//     the data that it may depend on, and came out the same each time, or each time that they kept their shape.
 package replay
 
 import (
@@ -30,6 +30,9 @@ type Replayer struct {
 	Evidence evidence.Config
 	// Sensitivity also runs the cells on changed data.
 	Sensitivity bool
+	// Python changes JSON, Excel, Parquet and SQLite files for that: the sessions' interpreter. Without it such
+	// files count as not changeable.
+	Python string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

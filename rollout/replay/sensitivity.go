@@ -34,6 +34,9 @@ func (r *Replayer) sensitivity(ctx context.Context, g *evidence.Export, p *plan,
 	if err != nil {
 		return err
 	}
+	if err := r.structuredCopies(ctx, dir, spec.Files, changes, changed); err != nil {
+		return err
+	}
 	judged := judgeable(g, p.wanted, changed)
 	if len(judged) == 0 {
 		return nil
@@ -73,7 +76,7 @@ func judgeable(g *evidence.Export, wanted []evidence.Node, changed map[string]bo
 			continue
 		}
 		sources := g.SourcesUnder(n.ID)
-		fields := slices.DeleteFunc(n.BoundNumbers(), func(f int) bool { return nothing(n.Fields[f].Text) })
+		fields := n.BoundNumbers()
 		unchanged := func(name string) bool { return !changed[name] }
 		if len(fields) > 0 && len(sources) > 0 && !slices.ContainsFunc(sources, unchanged) {
 			out[n.ID] = fields
@@ -82,30 +85,28 @@ func judgeable(g *evidence.Export, wanted []evidence.Node, changed map[string]bo
 	return out
 }
 
-// nothing reports whether a text states no number but zero: what a filter that matches no row gives,
-// or a count of what is not there, and that may well be so on any data.
-func nothing(text string) bool {
-	for _, number := range stated.FindAllString(text, -1) {
-		if strings.ContainsAny(number, "123456789") {
-			return false
-		}
-	}
-	return true
-}
-
-// judge names the placeholders that every changed run rendered as they were stored.
+// judge names the placeholders that every changed run rendered as they were stored, and those that state a
+// fraction and stayed wherever the shape of the data did: a count follows from a number of rows, a
+// statistic does not.
 func judge(p *plan, n evidence.Node, fields []int, runs []*performance) (constant []string, dodged bool) {
-	made := 0
-	same := map[int]int{}
-	for _, run := range runs {
+	made, alike := 0, 0
+	same, sameShape := map[int]int{}, map[int]int{}
+	for i, run := range runs {
 		got, ok := run.claims[p.places[n.ID]]
 		if !ok || got.Template != n.Template || len(got.Fields) != len(n.Fields) {
 			continue
 		}
+		shaped := changeKinds[i] == changeSame || changeKinds[i] == changeSameAgain
 		made++
+		if shaped {
+			alike++
+		}
 		for _, f := range fields {
 			if unmoved(n.Fields[f].Text, got.Fields[f].Text) {
 				same[f]++
+				if shaped {
+					sameShape[f]++
+				}
 			}
 		}
 	}
@@ -114,11 +115,22 @@ func judge(p *plan, n evidence.Node, fields []int, runs []*performance) (constan
 	}
 	for _, f := range fields {
 		name := n.Fields[f].Name
-		if same[f] == made && !slices.Contains(constant, name) {
+		byShape := alike >= enough && sameShape[f] == alike && fraction(n.Fields[f].Text)
+		if (same[f] == made || byShape) && !slices.Contains(constant, name) {
 			constant = append(constant, name)
 		}
 	}
 	return constant, false
+}
+
+// fraction reports whether a text states a number that is not whole.
+func fraction(text string) bool {
+	for _, number := range stated.FindAllString(text, -1) {
+		if _, decimals, ok := strings.Cut(number, "."); ok && strings.Trim(decimals, "0") != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // stated finds the numbers of a rendered value.

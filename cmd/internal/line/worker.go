@@ -105,7 +105,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	w.Tier = box.Tier()
 	runner.Config, runner.Sandbox, runner.Analyzer = cfg.Rollout, box, analyzer
 	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
-		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true}
+		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true, Python: cfg.Sandbox.Python}
 	}
 	return runner, nil
 }
