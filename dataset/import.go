@@ -25,11 +25,15 @@ const (
 	FormatTableBench Format = "tablebench"
 	FormatDABStep    Format = "dabstep"
 	FormatCSV        Format = "csv"
+	FormatResearch   Format = "dabstep_research"
+	FormatDSBench    Format = "dsbench"
+	FormatQRData     Format = "qrdata"
 )
 
 // Formats lists every format in the order in which messages and help texts name them.
 var Formats = []Format{
 	FormatJSONL, FormatDABench, FormatVerl, FormatVeriGraph, FormatTableBench, FormatDABStep, FormatCSV,
+	FormatResearch, FormatDSBench, FormatQRData,
 }
 
 // ImportConfig says what to import.
@@ -49,6 +53,8 @@ type ImportConfig struct {
 	ReadParquet func(ctx context.Context, path string) ([]json.RawMessage, error)
 	// Limit keeps the first so many prompts; 0 keeps all. Files of the others are not needed.
 	Limit int
+	// Without names files of a shared context (DABStep) that are not at hand; questions are asked without them.
+	Without []string
 }
 
 // Validate reports every unusable setting.
@@ -147,6 +153,9 @@ var readers = map[Format]func(context.Context, ImportConfig, *problems) []item{
 	FormatTableBench: importTableBench,
 	FormatDABStep:    importDABStep,
 	FormatCSV:        importCSV,
+	FormatResearch:   importResearch,
+	FormatDSBench:    importDSBench,
+	FormatQRData:     importQRData,
 }
 
 // dropDuplicates reports every id that appears again and keeps the first.

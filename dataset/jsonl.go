@@ -55,15 +55,18 @@ func jsonlItem(file string, o object, p *problems) (item, bool) {
 	return it, len(p.list) == before
 }
 
-func fileNames(o object) ([]string, error) {
-	if !o.has("files") {
+func fileNames(o object) ([]string, error) { return textList(o, "files", "file names") }
+
+// textList reads a list of texts that may be missing.
+func textList(o object, key, what string) ([]string, error) {
+	if !o.has(key) {
 		return nil, nil
 	}
-	var names []string
-	if json.Unmarshal(o.raw["files"], &names) != nil {
-		return nil, errors.New("want a list of file names")
+	var list []string
+	if json.Unmarshal(o.raw[key], &list) != nil {
+		return nil, errors.New("want a list of " + what)
 	}
-	return names, nil
+	return list, nil
 }
 
 // metaObject returns meta untouched and whether it asks for a judge (meta.judge is true).

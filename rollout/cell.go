@@ -18,7 +18,11 @@ func (r *run) cell(ctx context.Context, m *Machine, c RunCell) error {
 	if err != nil {
 		return err
 	}
-	observation, err := r.Templates.Observe(res, r.graph.Claims())
+	claims := r.graph.Claims()
+	if r.Config.Agent != AgentVeriGraph {
+		claims = nil
+	}
+	observation, err := r.Templates.Observe(res, claims)
 	if err != nil {
 		return err
 	}
@@ -29,7 +33,7 @@ func (r *run) cell(ctx context.Context, m *Machine, c RunCell) error {
 	t := &m.turns[c.Turn]
 	t.Status, t.Observation, t.ToolS = o.Status, o.Text, o.ToolS
 	r.out.Timing.ToolS += t.ToolS
-	m.Observed(o.Text, r.graph.Submitted())
+	m.Observed(o.Text, r.Config.Agent == AgentVeriGraph && r.graph.Submitted())
 	return nil
 }
 

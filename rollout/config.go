@@ -30,8 +30,21 @@ const (
 	ContextCompress ContextMode = "compress"
 )
 
+// Agent is the protocol that the policy is told to follow.
+type Agent string
+
+// Agents: VeriGraph's evidence protocol, and the baselines of its evaluation, which answer in words inside
+// <answer> tags: with the same Python sessions, or without tools.
+const (
+	AgentVeriGraph Agent = "verigraph"
+	AgentCodeAct   Agent = "codeact"
+	AgentDirect    Agent = "direct"
+)
+
 // Config bounds trajectories by what the policy controls, and sets how it is sampled.
 type Config struct {
+	// Agent is verigraph, codeact or direct; the last two are for evaluations.
+	Agent Agent `yaml:"agent"`
 	// MaxTurns is the number of generations.
 	MaxTurns int `yaml:"max_turns"`
 	// MaxTurnTokens bounds one turn.
@@ -68,7 +81,7 @@ type Config struct {
 // Defaults suit the demo and small models.
 func Defaults() Config {
 	return Config{
-		MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
+		Agent: AgentVeriGraph, MaxTurns: 16, MaxTurnTokens: 4096, MaxResponseTokens: 16384, MaxPromptTokens: 4096,
 		Stop: StopAtCodeTag, Thinking: true, Context: ContextAppend, TrajectoryTimeout: 30 * time.Minute,
 		Sampling:     trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, MinP: 0, RepetitionPenalty: 1},
 		MaxStaleness: -1, MaxAttempts: 3, Evidence: evidence.Defaults(), Replay: ReplayOff, Journal: JournalOn,
@@ -111,6 +124,9 @@ func (c Config) Validate() error {
 	positive("max_attempts", c.MaxAttempts)
 	if c.MaxContext < 0 {
 		errs = append(errs, fmt.Errorf("rollout.max_context: %d, want 0 or more", c.MaxContext))
+	}
+	if c.Agent != AgentVeriGraph && c.Agent != AgentCodeAct && c.Agent != AgentDirect {
+		errs = append(errs, fmt.Errorf("rollout.agent: %q, want %s, %s or %s", c.Agent, AgentVeriGraph, AgentCodeAct, AgentDirect))
 	}
 	if c.Stop != StopAtCodeTag && c.Stop != StopAtEndOfTurn {
 		errs = append(errs, fmt.Errorf("rollout.stop: %q, want %s or %s", c.Stop, StopAtCodeTag, StopAtEndOfTurn))

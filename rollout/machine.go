@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/trajectory"
@@ -67,7 +68,9 @@ type Machine struct {
 	finish  string
 	seconds float64
 	closed  bool
-	next    Step
+	// answer is what a baseline agent said in words.
+	answer string
+	next   Step
 }
 
 // pastTurn is a finished turn as a compressed context repeats it.
@@ -188,6 +191,10 @@ func (m *Machine) block(ids []int32, scan policy.Scan) {
 		return
 	}
 	code := clean(valid(m.tok.Decode(ids)[scan.CodeStart:scan.CodeEnd]))
+	before := m.tok.Decode(ids)[:scan.CodeStart]
+	if m.answers(strings.TrimSuffix(valid(before), codeOpen)) || m.cfg.Agent == AgentDirect {
+		return
+	}
 	t := &m.turns[m.turn]
 	t.Code, t.HasCode = code, true
 	m.next = RunCell{Turn: m.turn, Code: code}
@@ -196,7 +203,20 @@ func (m *Machine) block(ids []int32, scan policy.Scan) {
 // prose finishes a turn without a closed code block: no code and no submission.
 func (m *Machine) prose(ids []int32) {
 	m.record(ids)
+	m.answers(m.text(ids))
+}
+
+// answers ends the trajectory: with a baseline's answer in words, if there is one, else without submission.
+func (m *Machine) answers(text string) bool {
 	m.next = End{Reason: trajectory.NoSubmission}
+	if m.cfg.Agent == AgentVeriGraph {
+		return false
+	}
+	answer, ok := answerIn(text)
+	if ok {
+		m.answer, m.next = answer, End{Reason: trajectory.Submitted}
+	}
+	return ok
 }
 
 // cut finishes a turn at a limit; nothing of it runs.

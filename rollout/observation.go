@@ -49,16 +49,29 @@ type Observation struct {
 	OmittedClaims    int
 }
 
-// LoadTemplates reads the templates.
+// LoadTemplates reads the templates of VeriGraph's protocol.
 func LoadTemplates(files PromptFiles) (*Templates, error) {
+	return LoadAgentTemplates(AgentVeriGraph, files)
+}
+
+// LoadAgentTemplates reads an agent's templates.
+func LoadAgentTemplates(agent Agent, files PromptFiles) (*Templates, error) {
 	t := &Templates{}
+	system, user := prompts.System, prompts.User
+	switch agent {
+	case AgentCodeAct:
+		system = prompts.CodeAct
+	case AgentDirect:
+		system, user = prompts.Direct, prompts.DirectUser
+	case AgentVeriGraph:
+	}
 	h := sha256.New()
 	for _, e := range []struct {
 		name, path, shipped string
 		into                **template.Template
 	}{
-		{"system", files.System, prompts.System, &t.system},
-		{"user", files.User, prompts.User, &t.user},
+		{"system", files.System, system, &t.system},
+		{"user", files.User, user, &t.user},
 		{"observation", files.Observation, prompts.Observation, &t.observation},
 	} {
 		text := e.shipped
@@ -85,6 +98,11 @@ func (t *Templates) SHA256() string { return t.digest }
 
 // Messages renders the system and user messages of a prompt.
 func (t *Templates) Messages(p task.Prompt) (system, user string, err error) {
+	return t.messages(p, nil)
+}
+
+// messages also shows what the files hold, to an agent that cannot open them.
+func (t *Templates) messages(p task.Prompt, shown []Shown) (system, user string, err error) {
 	if system, err = render(t.system, nil); err != nil {
 		return "", "", err
 	}
@@ -95,7 +113,8 @@ func (t *Templates) Messages(p task.Prompt) (system, user string, err error) {
 	user, err = render(t.user, struct {
 		Question string
 		Files    []string
-	}{p.Question, names})
+		Shown    []Shown
+	}{p.Question, names, shown})
 	return system, user, err
 }
 

@@ -29,7 +29,7 @@ type Replayer interface {
 // replayed is the trajectory after its replay. A replay that could not run ends the attempt for our
 // reasons: a cheat must not get around it by breaking it, and nothing is made up in its place.
 func (r *run) replayed(ctx context.Context, t trajectory.Trajectory) trajectory.Trajectory {
-	if r.Replay == nil || t.Termination != trajectory.Submitted {
+	if r.Replay == nil || r.Config.Agent != AgentVeriGraph || t.Termination != trajectory.Submitted {
 		return t
 	}
 	limited, cancel := context.WithTimeout(ctx, r.Config.TrajectoryTimeout)

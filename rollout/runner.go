@@ -122,7 +122,7 @@ type run struct {
 }
 
 func (r *run) play(ctx context.Context) End {
-	system, user, err := r.Templates.Messages(r.dispatch.Prompt)
+	system, user, err := r.Templates.messages(r.dispatch.Prompt, r.shown())
 	if err != nil {
 		return End{trajectory.Canceled, err}
 	}
@@ -168,6 +168,9 @@ func (r *run) finish(end End) trajectory.Trajectory {
 		return *t
 	}
 	t.Turns = m.turns
+	if r.Config.Agent != AgentVeriGraph {
+		inWords(t, r.Config.Agent, m.answer)
+	}
 	t.Messages = append(t.Messages, m.messages...)
 	for i := range t.Turns {
 		t.Timing.GenerateS += t.Turns[i].GenerateS

@@ -22,6 +22,8 @@ type Trajectory struct {
 	Error string `json:"error,omitempty"`
 	// TextOnly marks a trajectory without engine token ids; RL batches refuse it.
 	TextOnly bool `json:"text_only,omitempty"`
+	// Agent is codeact or direct for a baseline, which answers in words; empty is the evidence protocol.
+	Agent string `json:"agent,omitempty"`
 
 	Turns    []Turn          `json:"turns"`
 	Segments []Segment       `json:"segments"`

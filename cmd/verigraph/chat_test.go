@@ -99,8 +99,4 @@ func TestATeacherThatCannotBeCalledStopsTheRunAtItsStart(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "trial of one chat completion")
 	require.Contains(t, stderr, "no such key")
-	args[6] = "script:testdata/negatives_script.jsonl"
-	code, _, stderr = verigraph(t, append(args, filepath.Join(t.TempDir(), "b"))...)
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "--policy-api: a script gives token ids")
 }

@@ -46,6 +46,8 @@ type runOptions struct {
 	trainer    string
 	await      bool
 	json       bool
+	// validate submits the prompts as validation: they are asked once, whatever comes of them.
+	validate bool
 }
 
 func newRun() *cobra.Command {
@@ -122,9 +124,6 @@ func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
 	if o.policy != "" && !strings.HasPrefix(o.policy, scriptPrefix) {
 		cfg.Policy.BaseURL = o.policy
 	}
-	if strings.HasPrefix(o.policy, scriptPrefix) && cfg.Policy.API == config.APIChat {
-		return cfg, errors.New("--policy-api: a script gives token ids; leave chat out")
-	}
 	if o.out == "" {
 		return cfg, errors.New("--out: an output directory is needed")
 	}
@@ -135,6 +134,14 @@ func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
 }
 
 const scriptPrefix = "script:"
+
+// samplesOf is the size of a prompt's group.
+func samplesOf(p task.Prompt, groupSize int) int {
+	if p.Sampling != nil && p.Sampling.N != nil {
+		return *p.Sampling.N
+	}
+	return groupSize
+}
 
 // startScript starts the scripted policy when --policy asks for it and points cfg at it.
 func (o runOptions) startScript(ctx context.Context, cfg *config.Config, prompts []task.Prompt) (stop func(), err error) {
@@ -148,7 +155,7 @@ func (o runOptions) startScript(ctx context.Context, cfg *config.Config, prompts
 	}
 	var missing []string
 	for _, p := range prompts {
-		for k := range cfg.Leader.GroupSize {
+		for k := range samplesOf(p, cfg.Leader.GroupSize) {
 			if !script.Has(p.ID, k) {
 				missing = append(missing, fmt.Sprintf("%s/%d", p.ID, k))
 			}
@@ -201,38 +208,13 @@ func (o runOptions) prepare(ctx context.Context, changed func(string) bool) (con
 }
 
 func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdout, stderr io.Writer) error {
-	start := time.Now()
 	cfg, in, err := o.prepare(ctx, changed)
 	if err != nil {
 		return err
 	}
-	if err := openOut(o.out, o.resume, identity(cfg, in)); err != nil {
-		return usage(err)
-	}
-	log, err := runLogger(filepath.Join(o.out, "run.log"), stderr)
+	l, sum, runErr, err := runLine(ctx, o, cfg, in, stderr)
 	if err != nil {
 		return err
-	}
-	defer func() { _ = log.Sync() }()
-	memory := watchMemory(ctx)
-	defer memory.stop()
-
-	l, err := openLine(ctx, o, &cfg, in, log)
-	if err != nil {
-		return err
-	}
-	runErr := l.work(ctx, o, in, stderr)
-	// The summary is written also after a failure or Ctrl-C: what was kept is on disk.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	sum, sumErr := l.summary(end, start, memory)
-	sumErr = errors.Join(sumErr, l.lastStatus(end, o.out))
-	closeErr := l.close()
-	if sumErr != nil {
-		return errors.Join(runErr, sumErr, closeErr)
-	}
-	if err := sum.write(o.out); err != nil {
-		return errors.Join(runErr, err, closeErr)
 	}
 	if o.json {
 		if err := json.NewEncoder(stdout).Encode(sum); err != nil {
@@ -251,7 +233,40 @@ func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdo
 	if runErr == nil {
 		runErr = l.judgeGone(sum, o.out)
 	}
-	return errors.Join(runErr, closeErr)
+	return runErr
+}
+
+// runLine runs the whole line in o.out. runErr is how the work ended; err says that there is no summary of it.
+func runLine(ctx context.Context, o runOptions, cfg config.Config, in input, stderr io.Writer) (l *localLine, sum summary, runErr, err error) {
+	start := time.Now()
+	if err := openOut(o.out, o.resume, identity(cfg, in)); err != nil {
+		return nil, sum, nil, usage(err)
+	}
+	log, err := runLogger(filepath.Join(o.out, "run.log"), stderr)
+	if err != nil {
+		return nil, sum, nil, err
+	}
+	defer func() { _ = log.Sync() }()
+	memory := watchMemory(ctx)
+	defer memory.stop()
+
+	if l, err = openLine(ctx, o, &cfg, in, log); err != nil {
+		return nil, sum, nil, err
+	}
+	runErr = l.work(ctx, o, in, stderr)
+	// The summary is written also after a failure or Ctrl-C: what was kept is on disk.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	sum, sumErr := l.summary(end, start, memory)
+	sumErr = errors.Join(sumErr, l.lastStatus(end, o.out))
+	closeErr := l.close()
+	if sumErr != nil {
+		return nil, sum, nil, errors.Join(runErr, sumErr, closeErr)
+	}
+	if err := sum.write(o.out); err != nil {
+		return nil, sum, nil, errors.Join(runErr, err, closeErr)
+	}
+	return l, sum, errors.Join(runErr, closeErr), nil
 }
 
 // localLine is everything that verigraph run starts.
@@ -321,8 +336,9 @@ func (l *localLine) work(ctx context.Context, o runOptions, in input, stderr io.
 
 func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io.Writer) error {
 	fmt.Fprintf(stderr, "run %s: %d prompts x %d rollouts, sandbox tier %s, feed on %s\n",
-		l.cfg.Run, len(in.prompts), l.cfg.Leader.GroupSize, l.worker.Tier, l.reward.Addr())
+		l.cfg.Run, len(in.prompts), samplesOf(in.prompts[0], l.cfg.Leader.GroupSize), l.worker.Tier, l.reward.Addr())
 	sub := line.NewSubmitter(l.bus, l.blobs, l.cfg.Run)
+	sub.Validate = o.validate
 	if l.cfg.Policy.API == config.APIChat {
 		fmt.Fprintln(stderr, "the policy gives text and no token ids: trajectories are scored and archived, and none becomes a training row")
 	}

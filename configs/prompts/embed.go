@@ -13,6 +13,20 @@ var System string
 //go:embed user.txt
 var User string
 
+// CodeAct is the system prompt of the baseline that runs Python and answers in words.
+//
+//go:embed codeact.txt
+var CodeAct string
+
+// Direct is the system prompt of the baseline without tools, DirectUser its user message: the fields of
+// User, and Shown (name, text and note of each file).
+//
+//go:embed direct.txt
+var Direct string
+
+//go:embed direct_user.txt
+var DirectUser string
+
 // Observation has the fields of rollout.Observation.
 //
 //go:embed observation.txt

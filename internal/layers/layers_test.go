@@ -75,7 +75,7 @@ var ranks = map[string]int{
 	"trajectory": 1,
 	"sandbox":    2, "policy": 2, "jetstream": 2,
 	"rollout": 3, "reward": 3, "dataset": 3,
-	"sft": 4, "viewer": 4,
+	"sft": 4, "viewer": 4, "eval": 4,
 	"cmd": 5,
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/verigraph/verigraph/policy"
@@ -139,16 +138,9 @@ func (s *Server) find(requestID string, info *CallInfo) ([]int32, error) {
 		return nil, badRequest("", "X-Request-Id: %v", err)
 	}
 	info.ID, info.Attempt, info.Turn = id, attempt, turn
-	slug := id.Dispatch
-	if dash := strings.LastIndexByte(slug, '-'); dash >= 0 {
-		slug = slug[:dash]
-	}
-	turns, ok := s.script.turns(slug, id.Sample)
-	if !ok {
-		return nil, notFound("", "The script has no turns for dispatch `%s`, sample %d.", id.Dispatch, id.Sample)
-	}
-	if turn >= len(turns) {
-		return nil, nil
+	turns, err := s.turnsOf(id)
+	if err != nil || turn >= len(turns) {
+		return nil, err
 	}
 	return s.sampler.turn(id, turn, turns[turn]), nil
 }

@@ -50,6 +50,8 @@ var schemas = map[string]json.RawMessage{
 	"open":     json.RawMessage(`{"type":"object","properties":{"reasoning":{"type":"string"},"content":{"type":"integer","minimum":1,"maximum":5},"format":{"type":"integer","minimum":1,"maximum":5}},"required":["reasoning","content","format"],"additionalProperties":false}`),
 	"block":    json.RawMessage(`{"type":"object","properties":{"reasoning":{"type":"string"},"first_error":{"type":"integer","minimum":0}},"required":["reasoning","first_error"],"additionalProperties":false}`),
 	"step":     json.RawMessage(`{"type":"object","properties":{"reasoning":{"type":"string"},"verdict":{"type":"string","enum":["correct","incorrect"]}},"required":["reasoning","verdict"],"additionalProperties":false}`),
+	"support":  json.RawMessage(`{"type":"object","properties":{"reasoning":{"type":"string"},"verdict":{"type":"string","enum":["supported","not_supported"]}},"required":["reasoning","verdict"],"additionalProperties":false}`),
+	"split":    json.RawMessage(`{"type":"object","properties":{"claims":{"type":"array","items":{"type":"string"}}},"required":["claims"],"additionalProperties":false}`),
 	"holistic": json.RawMessage(`{"type":"object","properties":{"reasoning":{"type":"string"},"first_error":{"type":"integer","minimum":0}},"required":["reasoning","first_error"],"additionalProperties":false}`),
 }
 

@@ -32,6 +32,7 @@ const (
 	SourceDABench    = "dabench"
 	SourceTableBench = "tablebench"
 	SourceDABStep    = "dabstep"
+	SourceQRData     = "qrdata"
 )
 
 // Benchmarks' and users' rules as meta.rule names them.
@@ -41,8 +42,9 @@ const (
 
 // meta is what a reference may say about its scoring.
 type meta struct {
-	// Rule overrides the data source: dabench, tablebench, dabstep or match.
+	// Rule overrides the data source: dabench, tablebench, dabstep, qrdata or match.
 	Rule       string              `json:"rule"`
+	QuestionOf string              `json:"question_type"`
 	QType      string              `json:"qtype"`
 	QSubtype   string              `json:"qsubtype"`
 	ChartType  string              `json:"chart_type"`
@@ -70,7 +72,7 @@ func Select(ref task.Reference) (Rule, []task.NamedAnswer, bool, error) {
 		name = ref.DataSource
 	}
 	want := ref.Answers
-	ownText := name == SourceTableBench || name == SourceDABStep || name == ruleMatch
+	ownText := name == SourceTableBench || name == SourceDABStep || name == SourceQRData || name == ruleMatch
 	if len(want) == 0 {
 		if !ownText || ref.Text == "" {
 			return Rule{}, nil, false, nil
@@ -93,10 +95,12 @@ func (m meta) rule(name string) (Rule, error) {
 		return TableBench(m.QType, m.QSubtype, m.ChartType)
 	case SourceDABStep:
 		return Rule{Name: SourceDABStep, Official: DABStepOfficial, Fixed: DABStepFixed}, nil
+	case SourceQRData:
+		return QRData(m.QuestionOf)
 	case ruleMatch:
 	default:
 		if m.Rule != "" {
-			return Rule{}, fmt.Errorf("meta.rule: %q is none of dabench, tablebench, dabstep, match", m.Rule)
+			return Rule{}, fmt.Errorf("meta.rule: %q is none of dabench, tablebench, dabstep, qrdata, match", m.Rule)
 		}
 	}
 	t := Tolerance{}

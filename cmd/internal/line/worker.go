@@ -85,7 +85,7 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 }
 
 func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner, error) {
-	templates, err := rollout.LoadTemplates(cfg.Rollout.Prompts)
+	templates, err := rollout.LoadAgentTemplates(cfg.Rollout.Agent, cfg.Rollout.Prompts)
 	if err != nil {
 		return nil, err
 	}

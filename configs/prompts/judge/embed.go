@@ -5,7 +5,7 @@ package judgeprompts
 import "embed"
 
 // FS holds entails.txt and block.txt (derived claims), outcome.txt, closed.txt and open.txt (answers),
-// step.txt and holistic.txt (free-standing verification), and canaries.json, steps with known verdicts.
+// support.txt and split.txt (the evidence of single claims, for evaluations), step.txt and holistic.txt (free-standing verification), and canaries.json, steps with known verdicts.
 //
 //go:embed *.txt canaries.json
 var FS embed.FS
