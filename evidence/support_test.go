@@ -53,11 +53,13 @@ func TestSupportedFollowsFromValuesAndVerdicts(t *testing.T) {
 		},
 		"a derived claim by its verdict": {
 			func(w *world) []string { return []string{derived(w, "It is low.", w.mean("df"))} },
-			map[string]Support{"c2": yes}, "yes",
+			map[string]Support{"c2": yes},
+			"yes",
 		},
 		"a derived claim that does not follow is not": {
 			func(w *world) []string { return []string{derived(w, "It is high.", w.mean("df"))} },
-			map[string]Support{"c2": no}, "no: c2: not entailed: it is 34, not high",
+			map[string]Support{"c2": no},
+			"no: c2: not entailed: it is 34, not high",
 		},
 		"without a verdict nothing is known": {
 			func(w *world) []string { return []string{derived(w, "It is low.", w.mean("df"))} }, nil, "open",
@@ -66,17 +68,20 @@ func TestSupportedFollowsFromValuesAndVerdicts(t *testing.T) {
 			func(w *world) []string {
 				return []string{derived(w, "It is cheap.", derived(w, "The mean is low.", w.mean("df")), derived(w, "The mean is high.", "c1"))}
 			},
-			map[string]Support{"c3": no}, "no: c3: not entailed: it is 34, not high",
+			map[string]Support{"c3": no},
+			"no: c3: not entailed: it is 34, not high",
 		},
 		"an open premise leaves what follows from it open": {
 			func(w *world) []string {
 				return []string{derived(w, "It is cheap.", derived(w, "The mean is low.", w.mean("df")))}
 			},
-			map[string]Support{"c3": yes}, "open",
+			map[string]Support{"c3": yes},
+			"open",
 		},
 		"an entailed conclusion over a constant is not supported": {
 			func(w *world) []string { w.constant("k"); return []string{derived(w, "It is low.", w.mean("k"))} },
-			map[string]Support{"c2": yes}, "no: c1: the value of {m} (34.65) reaches no source",
+			map[string]Support{"c2": yes},
+			"no: c1: the value of {m} (34.65) reaches no source",
 		},
 		"a restatement is as good as its premise": {
 			func(w *world) []string { return []string{derived(w, "The mean is 34.65.", w.mean("df"))} }, nil, "yes",
