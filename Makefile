@@ -145,18 +145,18 @@ test-verl-line: $(VERL)/.ready out/verl/batch.parquet ## a batch through the who
 	  || { cat out/verl/line/trainer.log; exit 1; }
 	@cat out/verl/line/trainer.log
 
-VIEWER := .venv/viewer
+VERL_VIEWER := .venv/viewer
 
-$(VIEWER)/.ready:
-	$(PYTHON) -m venv $(VIEWER)
-	$(VIEWER)/bin/python -m pip install --quiet --disable-pip-version-check textual==0.52.1 aiofiles typer rich packaging
-	$(VIEWER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
+$(VERL_VIEWER)/.ready:
+	$(PYTHON) -m venv $(VERL_VIEWER)
+	$(VERL_VIEWER)/bin/python -m pip install --quiet --disable-pip-version-check textual==0.52.1 aiofiles typer rich packaging
+	$(VERL_VIEWER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
 	@touch $@
 
-test-verl-viewer: $(VIEWER)/.ready $(CLIENT)/.ready out/verl/batch.parquet ## open our dump in verl's own text viewer
+test-verl-viewer: $(VERL_VIEWER)/.ready $(CLIENT)/.ready out/verl/batch.parquet ## open our dump in verl's own text viewer
 	@rm -rf out/verl/dump
 	$(CLIENT)/bin/python -m verigraph.dump --out out/verl/dump out/verl/batch.parquet
-	$(VIEWER)/bin/python clients/python/verl_tests/viewer.py out/verl/dump
+	$(VERL_VIEWER)/bin/python clients/python/verl_tests/viewer.py out/verl/dump
 
 test-verl-older: $(OLDER:%=$(VERL)-%/.ready) ## the padded contract inside older verls
 	for v in $(OLDER); do (cd clients/python/verl_tests && PYTHONPATH=$(CURDIR)/$(VERL)-$$v \

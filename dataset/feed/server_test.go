@@ -166,7 +166,7 @@ config = {"remote_rollout": json.loads(sys.argv[1]), "actor_rollout_ref": {"roll
 print(Stepper.connect(config).service.status().policy_version)
 `
 
-func TestTheVerlAdaptersSpeakMutualTLSWithATokenOfAFile(t *testing.T) {
+func TestTheVerlAdaptersAndTheCommandsSpeakMutualTLSWithATokenOfAFile(t *testing.T) {
 	t.Parallel()
 	certificate, roots := selfSigned(t)
 	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
@@ -183,22 +183,42 @@ func TestTheVerlAdaptersSpeakMutualTLSWithATokenOfAFile(t *testing.T) {
 		Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
 	}
 	pemOf := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	m := newMemory(t)
+	m.finish()
+	source := m.source()
 	own := write("cert.pem", pemOf("CERTIFICATE", certificate.Certificate[0]))
 	block := map[string]any{
-		"endpoint": serve(t, newMemory(t).source(), opts).addr, "ca": own, "cert": own, "key": write("key.pem", pemOf("PRIVATE KEY", key)),
+		"endpoint": serve(t, source, opts).addr, "ca": own, "cert": own, "key": write("key.pem", pemOf("PRIVATE KEY", key)),
 		"token_file": write("token", []byte("right\n")),
+	}
+	python := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "../../.venv/client/bin/python", args...).CombinedOutput()
+		return string(out), err
 	}
 	run := func() (string, error) {
 		data, err := json.Marshal(block)
 		require.NoError(t, err)
-		cmd := exec.CommandContext(t.Context(), "../../.venv/client/bin/python", "-c", verlSettings, string(data))
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+		return python("-c", verlSettings, string(data))
 	}
 	out, err := run()
 	require.NoError(t, err, out)
 	require.Equal(t, "0\n", out)
-	block["token_file"] = write("wrong", []byte("wrong"))
+
+	command := func(module, tokenFile string, more ...string) (string, error) {
+		return python(append([]string{
+			"-m", module, "--feed", block["endpoint"].(string), "--ca", own, "--cert", own,
+			"--key", block["key"].(string), "--token-file", tokenFile,
+		}, more...)...)
+	}
+	wrong := write("wrong", []byte("wrong"))
+	for module, more := range map[string][]string{"verigraph.trainer": nil, "verigraph.dump": {"--out", filepath.Join(dir, "dump")}} {
+		out, err = command(module, block["token_file"].(string), more...)
+		require.NoError(t, err, out)
+		out, err = command(module, wrong, more...)
+		require.Error(t, err)
+		require.Contains(t, out, "Unauthenticated")
+	}
+	block["token_file"] = wrong
 	out, err = run()
 	require.Error(t, err)
 	require.Contains(t, out, "Unauthenticated")

@@ -4,11 +4,8 @@
 package live
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"os"
@@ -115,36 +112,6 @@ func TestLiveGroupGivesRowsThatPassEveryCheck(t *testing.T) {
 		})
 	}
 	members.Wait()
-}
-
-// prompted gives the server's own log-probs of ids as a prompt.
-func (s *server) prompted(t *testing.T, ids []int32) []float64 {
-	body, err := json.Marshal(map[string]any{
-		"model": s.model, "prompt": ids, "max_tokens": 1, "prompt_logprobs": 0, "temperature": 1,
-		"top_p": 1, "top_k": -1, "min_p": 0, "repetition_penalty": 1,
-	})
-	require.NoError(t, err)
-	resp, err := http.Post(s.url+"/v1/completions", "application/json", bytes.NewReader(body))
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, 200, resp.StatusCode, string(data))
-	var a struct {
-		Choices []struct {
-			PromptLogprobs []map[string]struct {
-				Logprob float64 `json:"logprob"`
-			} `json:"prompt_logprobs"`
-		} `json:"choices"`
-	}
-	require.NoError(t, json.Unmarshal(data, &a))
-	out := make([]float64, len(ids))
-	for i, p := range a.Choices[0].PromptLogprobs {
-		if i > 0 {
-			out[i] = p[fmt.Sprint(ids[i])].Logprob
-		}
-	}
-	return out
 }
 
 func TestLiveLogProbsAreThoseThatTheServerGivesTheSameIDsAsAPrompt(t *testing.T) {

@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import Servicer, encode, group
 
-from verigraph import trainer
+from verigraph import dump, trainer
 
 
 def test_every_batch_is_checked_padded_and_acknowledged(serve, tmp_path, capsys):
@@ -56,3 +56,25 @@ def test_wrong_usage_ends_with_2(args, monkeypatch, capsys):
         trainer.main(args)
     assert caught.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        (["--token-env", "NO_SUCH"], "--token-env: NO_SUCH is not in the environment"),
+        (["--token-file", "/no/such"], "--token-file: /no/such: No such file"),
+        (["--token-file", "EMPTY"], "is empty"),
+        (["--ca", "/no/such.pem"], "--ca: /no/such.pem is no file that can be read"),
+        (["--key", "EMPTY"], "--cert and --key go together"),
+    ],
+)
+@pytest.mark.parametrize("command", [trainer, dump])
+def test_a_wrong_connection_flag_is_named_before_anything_is_called(command, flags, what, tmp_path, capsys):
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    flags = [str(empty) if f == "EMPTY" else f for f in flags]
+    out = ["--out", str(tmp_path / "out")] if command is dump else []
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--feed", "127.0.0.1:1", *out, *flags])
+    assert caught.value.code == 2
+    assert what in capsys.readouterr().err

@@ -22,7 +22,10 @@ class Batch:
 
     sequence: its number in the run, from 1 (0 for a batch read from a file)
     metadata: the file's key-value metadata as text (schema_version, run, model, pad_token_id, ...)
-    num_rows: rows, one per segment of a rollout
+    num_rows: B, one row per segment of a rollout
+    schema: the columns' Arrow types; verigraph.wire.COLUMNS in a batch that passes check
+
+    Raises IntegrityError for bytes that are no Parquet file of this schema version.
     """
 
     def __init__(self, sequence: int, data: bytes | bytearray | memoryview | pa.Buffer):
@@ -41,7 +44,7 @@ class Batch:
 
     @classmethod
     def from_file(cls, path: str | Path, sequence: int = 0) -> Batch:
-        """Reads a batch from a Parquet file."""
+        """Reads a batch from a Parquet file. Raises IntegrityError for another file, OSError for none."""
         return cls(sequence, Path(path).read_bytes())
 
     @cached_property
@@ -50,7 +53,7 @@ class Batch:
         return self.read()
 
     def read(self, columns: Iterable[str] | None = None) -> pa.Table:
-        """Reads some columns; a trainer needs none of the JSON ones."""
+        """Reads some columns, or all, of the [B] rows; a trainer needs none of the JSON ones."""
         return pq.read_table(pa.BufferReader(self._data), columns=None if columns is None else list(columns))
 
     def column(self, name: str) -> np.ndarray:
@@ -58,7 +61,7 @@ class Batch:
         return self.read([name]).column(0).to_numpy()
 
     def ragged(self, name: str) -> Ragged:
-        """A list column as values and offsets, without copying row by row."""
+        """A list column as values [N] in its own dtype and offsets [B + 1] int64, without copying row by row."""
         return ragged(self.read([name]).column(0))
 
     def check(self) -> None:
@@ -77,7 +80,7 @@ class Batch:
         response_length: int | None = None,
         pad_token_id: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """Pads the batch for verl's padded contract; see pad_rows for keys, shapes and dtypes.
+        """Pads the B rows for verl's padded contract: [B, P + L] int64 and [B, L] float32; see pad_rows for each key.
 
         What is left out comes from the batch's metadata; where that states no limit, the longest row
         decides. Raises LengthError for rows that do not fit.
@@ -123,7 +126,10 @@ class Ragged:
 
 
 def ragged(column: pa.ChunkedArray) -> Ragged:
-    """Values and offsets of a list column. A slice is honoured: offsets then start at 0 again."""
+    """Values [N] in the column's own dtype and offsets [B + 1] int64 of a list column of B rows.
+
+    A slice is honoured: offsets then start at 0 again.
+    """
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):  # pyarrow before 17 keeps an empty column chunked
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)

@@ -67,7 +67,11 @@ class Connection:
         return self._feed.status()
 
     def request_groups(self, prompts: Sequence[RequestedPrompt], *, step: int) -> Iterator[GroupResult]:
-        """Every group once, as they end. The step only names the request in the log."""
+        """Every group once, as they end. The step only names the request in the log.
+
+        Raises ValueError where a uid is asked for twice, IntegrityError for damage or a group that never came,
+        Unavailable once the server was away for retry_seconds.
+        """
         waiting = {p.uid: _asked(p) for p in prompts}
         if len(waiting) != len(prompts):
             raise ValueError(f"step {step}: a uid is requested twice")

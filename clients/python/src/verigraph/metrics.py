@@ -47,10 +47,12 @@ def batch_metrics(batch: Batch, policy_version: int | None = None) -> dict[str, 
 
 
 def column_metrics(column: Callable[[str], np.ndarray], policy_version: int | None) -> dict[str, float]:
-    """Scalars over rows. Statistics take one value per rollout, and only rollouts with a reward.
+    """Scalars over B rows; column(name) gives a [B] array in the dtype of verigraph.wire.COLUMNS.
+
+    Statistics take one value per rollout, and only rollouts with a reward:
 
     reward/<part>/{mean,std,min,max}, grounding/<part>/mean (over the rollouts where the part ran),
-    rollout/{turns,tool_calls,tool_errors,preempted}/mean, rollout/seconds/{generate,tool,score}/mean,
+    rollout/{turns,tool_calls,tool_errors,preempted}/mean, rollout/seconds/{generate,tool,score}/mean in seconds,
     rollout/{valid,lost} counts, and, given the trainer's policy_version, age/{mean,max}: how many versions
     ago the oldest token of a rollout was sampled.
     """

@@ -72,7 +72,8 @@ class RequestedPrompt:
 class GroupResult:
     """How one requested group ended.
 
-    batch: its rows, session by session, under the service's own name of the group (uid column); None when too few of its rollouts got a reward
+    batch: its rows, session by session, under the service's own name of the group (uid column); None when too
+        few of its rollouts got a reward
     reason: why there is no batch, or why rollouts are missing
     """
 

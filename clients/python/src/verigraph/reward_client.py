@@ -37,6 +37,8 @@ class RewardClient:
 
     credentials: TLS, e.g. grpc.ssl_channel_credentials(); None talks in the clear
     timeout: seconds that one call may take
+
+    A call that fails raises grpc.RpcError.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class RewardClient:
         self._stub = rpc.RewardServiceStub(self._channel)
 
     def close(self) -> None:
+        """Ends all calls."""
         self._channel.close()
 
     def __enter__(self) -> RewardClient:  # noqa: PYI034  Self needs Python 3.11
@@ -76,7 +79,11 @@ class RewardClient:
 
 
 def make_prompt(data_source: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None) -> rollout_pb.Prompt:
-    """ground_truth: {name: value}, [[name, value], ...], or a text. extra_info: id, question, meta."""
+    """The prompt that a score is asked for.
+
+    ground_truth: {name: value}, [[name, value], ...], or a text for a judge
+    extra_info: verl's column of that name, of which id (or index), question and meta are read
+    """
     extra = dict(extra_info or {})
     prompt = rollout_pb.Prompt(
         id=str(extra.get("id", extra.get("index", "prompt"))),
@@ -95,7 +102,10 @@ def make_prompt(data_source: str, ground_truth: Any, extra_info: Mapping[str, An
 
 
 def make_rollout(solution: str, extra_info: Mapping[str, Any] | None = None) -> pb.Rollout:
-    """A stored trajectory in extra_info["trajectory_json"] is scored with its evidence; else the answer alone."""
+    """A stored trajectory in extra_info["trajectory_json"] is scored with its evidence; else the answer alone.
+
+    extra_info["response_tokens"] counts for the overlong rule.
+    """
     stored = (extra_info or {}).get("trajectory_json")
     if stored:
         return pb.Rollout(trajectory_json=stored.encode() if isinstance(stored, str) else bytes(stored))
@@ -135,7 +145,9 @@ def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     client: RewardClient | None = None,
 ) -> dict[str, Any]:
-    """verl's reward function: {"score": ..., "acc": ..., and the terms}.
+    """verl's reward function (verl/trainer/ppo/reward.py): {"score": ..., "acc": ..., and the terms}, floats.
+
+    Arguments as verl passes them; see make_prompt and make_rollout for what is read.
 
     Raises Unscored where there is no reward, since any number here would enter the group's baseline.
     """

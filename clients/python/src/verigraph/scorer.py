@@ -51,7 +51,7 @@ class Unavailable(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """One submitted claim. structural: its numbers come from the data; lexical: it brings no new ones."""
+    """One submitted claim. kind: atomic or derived; structural: its numbers come from the data; lexical: it brings no new ones."""
 
     id: str
     kind: str
@@ -62,7 +62,7 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """The reference answer: named sub-answers, or a free text."""
+    """The reference answer: named sub-answers as texts, or a free text; meta is the benchmark's own."""
 
     answers: dict[str, str]
     text: str
@@ -71,7 +71,12 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """What a scorer sees of a rollout. answer: the submitted claims' texts, joined by newlines."""
+    """What a scorer sees of a rollout.
+
+    answer: the submitted claims' texts, joined by newlines
+    evidence: the subgraph of the submitted claims, as text
+    termination: why the trajectory ended, e.g. submitted
+    """
 
     prompt_id: str
     question: str
@@ -84,6 +89,7 @@ class Item:
 
     @classmethod
     def from_json(cls, request: dict[str, Any]) -> Item:
+        """Of the body of an HTTP request; what is missing is empty. Raises KeyError or TypeError for another body."""
         prompt, ref = request.get("prompt") or {}, request.get("reference") or {}
         return cls(
             prompt_id=prompt.get("id", ""),
@@ -132,10 +138,14 @@ class Scorer:
         self.__name__ = function.__name__
 
     def __call__(self, item: Item) -> Any:
+        """What the function returns."""
         return self.function(item)
 
     def grade(self, item: Item) -> Grade:
-        """Accepts a Grade, a bool (right or wrong) or a number from the function; None is no grade."""
+        """Accepts a Grade, a bool (right or wrong) or a number from the function; None is no grade.
+
+        Raises TypeError or ValueError for what is no grade, and what the function raises.
+        """
         result = self.function(item)
         if isinstance(result, Grade):
             return result.checked()
@@ -147,7 +157,10 @@ class Scorer:
 
 
 def load(spec: str) -> Scorer:
-    """FILE.py:NAME or MODULE:NAME; a plain function is wrapped."""
+    """FILE.py:NAME or MODULE:NAME; a plain function is wrapped.
+
+    Raises ValueError for another spec, and what importing or looking up the name raises.
+    """
     where, _, name = spec.rpartition(":")
     if not where:
         raise ValueError(f"{spec!r}: want FILE.py:NAME or MODULE:NAME")
@@ -251,6 +264,7 @@ class Pool:
         return Grade(**reply["grade"])
 
     def close(self) -> None:
+        """Kills the workers."""
         while True:
             try:
                 self.free.get_nowait().close()
@@ -370,6 +384,7 @@ def _from_proto(request: Any) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m verigraph.scorer", description="serve a custom outcome scorer")
     parser.add_argument("scorer", help="FILE.py:NAME or MODULE:NAME")
     parser.add_argument("--host", default="127.0.0.1")

@@ -77,7 +77,10 @@ def _positive(text: str) -> int:
 
 
 def consume(batch: Batch, prompt_length: int | None, response_length: int | None) -> dict:
-    """Checks a batch, pads it, and measures what a trainer would log."""
+    """Checks a batch, pads it, and measures what a trainer would log.
+
+    Raises CheckError for a batch that breaks its contract, LengthError for rows that do not fit.
+    """
     batch.check()
     arrays = batch.to_arrays(prompt_length, response_length)
     uid, session = batch.column("uid").astype(str), batch.column("session_id")
@@ -106,7 +109,7 @@ def _describe(line: dict) -> str:
 
 
 def summarize(batches: list[dict], seconds: float, failure: str | None) -> dict:
-    """Totals over all batches, as written by --json."""
+    """Totals over all batches, as written by --json. seconds: how long all of it took."""
     total = {key: sum(b[key] for b in batches) for key in ("groups", "rollouts", "rows", "sampled_tokens")}
     weighted = sum(b["reward_mean"] * b["rollouts"] for b in batches)
     return {

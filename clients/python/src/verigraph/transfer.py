@@ -94,7 +94,7 @@ class Assembly:
         return chunk.last
 
     def finish(self) -> Batch:
-        """Checks and returns the batch, and turns to the next one."""
+        """Returns the batch and turns to the next one. Raises IntegrityError where the bytes are not the record's."""
         data, info, sequence = self.data, self.info, self.sequence
         self.sequence, self.data, self.info = sequence + 1, bytearray(), None
         if not _recorded(data, info):
@@ -137,7 +137,10 @@ def stream(
 
 
 def groups(chunks: Iterable[pb.GroupChunk]) -> Iterator[Group]:
-    """Each group of a request as its last chunk comes. A call that breaks is not resumed."""
+    """Each group of a request as its last chunk comes. A call that breaks is not resumed.
+
+    Raises IntegrityError for pieces that are damaged or do not follow each other.
+    """
     data, first = bytearray(), None
     for chunk in chunks:
         if first is None:

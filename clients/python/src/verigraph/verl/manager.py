@@ -22,6 +22,7 @@ try:
 except ImportError:  # 0.7.0 has synchronous managers only
 
     def auto_await(method):
+        """Leaves the method as it is."""
         return method
 
 
@@ -55,6 +56,7 @@ class RemoteRolloutManager(_NoWorkers, AgentLoopManager):
 
     @property
     def stepper(self) -> Stepper:
+        """The connection, made at first use. Raises SettingsError where the configuration cannot work."""
         if self._stepper is None:
             self._stepper = Stepper.connect(self.config, self.service)
         return self._stepper

@@ -43,6 +43,7 @@ class RemoteRolloutManagerTQ(_NoWorkers, AgentLoopManagerTQ):
 
     @property
     def stepper(self) -> Stepper:
+        """The connection, made at first use. Raises SettingsError where the configuration cannot work."""
         if self._stepper is None:
             self._stepper = Stepper.connect(self.config, self.service)
         return self._stepper

@@ -27,6 +27,7 @@ def requested(
     unchanged. Without them the prompt is the last user message of raw_prompt, and the reference answer
     reward_model.ground_truth: @name[value] items or one plain value with style "rule", else free text.
     verl's __do_sample__=False (baselines of single rows) is greedy; validation has values of its own.
+    Raises SettingsError for a uid, a prompt or a ground truth that cannot be sent.
     """
     check_uid(uid)
     extra = row.get("extra_info") or {}
@@ -65,7 +66,7 @@ def requested(
 
 
 def check_uid(uid: str) -> None:
-    """verl splits TransferQueue keys at underscores, and so does everything that joins on uid."""
+    """Raises SettingsError for an underscore: verl splits TransferQueue keys at it, and so does all that joins on uid."""
     if not uid or "_" in uid:
         raise SettingsError([f"uid {uid!r} is empty or has an underscore: verl splits keys at it"])
 

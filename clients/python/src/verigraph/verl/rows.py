@@ -46,7 +46,7 @@ def table_of(batch: Batch) -> pa.Table:
 
 
 def sessions(uids: Sequence[str]) -> np.ndarray:
-    """[B] which sample of its group each requested row is: the how-many-eth row with its uid."""
+    """[B] int64: which sample of its group each requested row is, i.e. the how-many-eth row with its uid."""
     seen: dict[str, int] = {}
     out = np.empty(len(uids), np.int64)
     for i, uid in enumerate(uids):
@@ -126,7 +126,7 @@ def _filler(table: pa.Table, uid: str, session: int, pad_token_id: int, version:
 
 
 def padded(table: pa.Table, settings: Settings, pad_token_id: int) -> dict[str, np.ndarray]:
-    """verl's padded arrays; see verigraph.batch.pad_rows. LengthError for a row that does not fit."""
+    """Padded arrays [B, P + L] int64 and [B, L] float32; see verigraph.batch.pad_rows. LengthError for a row that does not fit."""
     return pad_rows(
         *(ragged(table[name]) for name in TOKENS),
         table["reward"].to_numpy(),

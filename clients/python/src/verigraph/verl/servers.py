@@ -12,7 +12,7 @@ def addresses(manager: Any, settings: Settings) -> Sequence[str]:
     """HOST:PORT of every server of the policy.
 
     0.7: the manager has server_addresses. 0.8 and later: the keys of the load balancer behind llm_client
-    are the addresses (verl/workers/rollout/llm_server.py).
+    are the addresses (verl/workers/rollout/llm_server.py). Raises SettingsError where there are none.
     """
     if settings.servers:
         return settings.servers

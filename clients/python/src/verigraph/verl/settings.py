@@ -135,7 +135,10 @@ class Settings:
         return self.val_sampling if validate else self.sampling
 
     def check_metadata(self, metadata: Mapping[str, str], asked: Sampling) -> None:
-        """Compares what the service states about its rows with the trainer's settings and with the request."""
+        """Compares what the service states about its rows with the trainer's settings and with the request.
+
+        Raises SettingsError where they contradict each other.
+        """
         problems = []
         owner = metadata.get("overlong_owner", "none")
         if owner == "reward" and self.trainer_overlong:
