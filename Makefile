@@ -173,7 +173,7 @@ test-wheel: $(CLIENT)/.ready ## build the Python wheel, install it in a clean en
 	@rm -rf out/wheel && mkdir -p out/wheel/tests
 	$(CLIENT)/bin/python -m pip wheel --quiet --no-deps --no-build-isolation -w out/wheel clients/python
 	$(PYTHON) -m venv out/wheel/venv
-	out/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check out/wheel/*.whl pytest pandas
+	out/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check out/wheel/*.whl pytest pandas duckdb
 	cp -r clients/python/tests out/wheel/
 	cd out/wheel && venv/bin/python -m pytest -q -W error -p no:cacheprovider tests
 

@@ -276,6 +276,27 @@ func (s *stoppable) set(down bool) {
 	s.down = down
 }
 
+// dies only in its completions: health checks keep passing, and only the failures of calls tell.
+func TestAnEndpointWhoseCompletionsDieLosesNoRollout(t *testing.T) {
+	t.Parallel()
+	alive := httptest.NewServer(scriptedServer(t, 0))
+	t.Cleanup(alive.Close)
+	dying := &scripted.Faulty{Server: scriptedServer(t, 0), Pick: func(call int, _ string) scripted.Fault {
+		if call == 0 {
+			return scripted.NoFault
+		}
+		return scripted.DropBefore
+	}}
+	server := httptest.NewServer(dying)
+	t.Cleanup(server.Close)
+	r, _ := wired(t, []string{server.URL, alive.URL}, nil)
+	for _, tr := range runGroup(t, r, 8) {
+		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
+		require.Zero(t, tr.Attempt)
+	}
+	require.Greater(t, dying.Calls(), 1)
+}
+
 func TestAnEndpointThatDiesInTheMiddleLosesNoRollout(t *testing.T) {
 	t.Parallel()
 	alive := httptest.NewServer(scriptedServer(t, 0))

@@ -39,6 +39,9 @@ func (l *Leader) admit(ctx context.Context) (bool, error) {
 	paused := read(l, func(b *books) bool { return b.policy.Paused })
 	train := !paused && l.cfg.capacity(load) > 0
 	valid := !paused && load.open < l.cfg.MaxGroups
+	if l.losing() && load.running > 0 {
+		train = false
+	}
 	if again := read(l, func(b *books) *entry {
 		for _, d := range b.again {
 			if d.body != nil && (train && !d.validate || valid && d.validate) {
@@ -62,6 +65,21 @@ func (l *Leader) admit(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	return true, c.held.Ack(ctx)
+}
+
+// losing says so once when it begins and once when it is over.
+func (l *Leader) losing() bool {
+	losing := read(l, func(b *books) bool { return l.cfg.losing(&b.losses) })
+	if losing != l.wasLosing {
+		l.wasLosing = losing
+		if losing {
+			l.deps.Log.Error("dispatching pauses: one group at a time until fewer rollouts are lost",
+				zap.String("reason", read(l, func(b *books) string { return b.losses.String() })))
+		} else {
+			l.deps.Log.Info("dispatching goes on: fewer rollouts are lost")
+		}
+	}
+	return losing
 }
 
 // publish records a dispatch, then hands it to the workers.

@@ -52,6 +52,7 @@ type books struct {
 	reasons   map[string]int
 	lengths   map[int]Outcomes // rollouts by outcome and length class
 	usedUp    int
+	losses    losses
 	pending   int // training batches that the policy version does not hold yet
 }
 
@@ -143,6 +144,7 @@ func (b *books) leave(id string, o Outcomes, tokens int) *entry {
 	}
 	delete(b.open, id)
 	d.left, d.outcomes = true, o
+	b.losses.left(o)
 	class := lengthClass(tokens)
 	if b.lengths[class] == nil {
 		b.lengths[class] = Outcomes{}

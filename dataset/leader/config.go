@@ -75,6 +75,8 @@ type Config struct {
 	Seed int64 `yaml:"seed"`
 	// MinValid is the number of rewarded members below which a group fails; 0 means 2.
 	MinValid int `yaml:"min_valid"`
+	// MaxLost is the share of lost rollouts above which dispatching pauses but for one group at a time.
+	MaxLost float64 `yaml:"max_lost"`
 	// FillLost gives lost members a row of mask 0 (for trainers that need group_size rows).
 	FillLost bool `yaml:"fill_lost"`
 	// MaxStaleness is the largest age of a group in policy versions when it is trained on: 0 is
@@ -105,7 +107,7 @@ type Config struct {
 // Defaults of a leader.
 func Defaults() Config {
 	return Config{
-		GroupSize: 4, BatchGroups: 8, MaxGroups: 64, Overlong: dataset.OverlongNone,
+		GroupSize: 4, BatchGroups: 8, MaxGroups: 64, MaxLost: 0.5, Overlong: dataset.OverlongNone,
 		MaxStaleness: NoStaleness, Stragglers: StragglersWait, MaxBacklog: 200_000, OnRestore: Regenerate,
 		Filter:     Filter{Metric: MetricAuto, MaxRounds: 10, Exhausted: ExhaustedPartial},
 		Difficulty: Difficulty{Easy: 0.9, Hard: 0.1},
@@ -140,6 +142,9 @@ func (c Config) Validate() error {
 	}
 	if c.MinValid > c.GroupSize {
 		bad("min_valid", "%d is above the group size %d", c.MinValid, c.GroupSize)
+	}
+	if !(c.MaxLost >= 0 && c.MaxLost <= 1) {
+		bad("max_lost", "%g, want a share from 0 to 1 (1 never pauses)", c.MaxLost)
 	}
 	if c.MaxGroups < c.BatchGroups {
 		bad("max_groups", "%d is below batch_groups %d: no batch would ever fill", c.MaxGroups, c.BatchGroups)

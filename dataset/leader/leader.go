@@ -129,6 +129,8 @@ type Leader struct {
 	hold    string    // the straggler that a batch is held back for
 	stalled error     // the store refused a batch
 	retryAt time.Time // when it is tried again
+
+	wasLosing bool // what the log said last
 }
 
 // command is a call that the loop runs between two decisions.

@@ -144,6 +144,8 @@ func (l *Leader) admissionWaits(ld load) string {
 	switch {
 	case l.books.policy.Paused:
 		return "the trainer, which paused dispatching"
+	case l.cfg.losing(&l.books.losses) && ld.running > 0:
+		return fmt.Sprintf("the group in work: %s (max_lost %g)", &l.books.losses, l.cfg.MaxLost)
 	case l.cfg.MaxGroups <= ld.open:
 		return fmt.Sprintf("one of %d groups to leave (max_groups)", l.cfg.MaxGroups)
 	case l.cfg.capacity(ld) == 0:
