@@ -150,6 +150,7 @@ def test_reward_parts_reach_wandb_and_mlflow(real_batch, tmp_path, monkeypatch):
         assert metrics.log(values, 3) == ["wandb", "mlflow"]
     run.log({"trainer": 1.0}, step=3)
     run.finish()
+    wandb.teardown()  # its service has written everything only when it has ended
     written = b"".join(f.read_bytes() for f in tmp_path.glob("wandb/offline-run-*/*.wandb"))
     for name in values:
         assert name.encode() in written, name
