@@ -15,11 +15,13 @@ var page = template.Must(template.New("page").Parse(pageText))
 // htmlPage is what the template shows.
 type htmlPage struct {
 	Title, Sentence string
-	Head, Row       []string
-	Overall         template.HTML
-	Head2           []string
-	Rows            [][]string
-	Sections        []htmlSection
+	// Text explains the first plot.
+	Text      string
+	Head, Row []string
+	Overall   template.HTML
+	Head2     []string
+	Rows      [][]string
+	Sections  []htmlSection
 }
 
 type htmlSection struct {
@@ -42,7 +44,10 @@ type htmlPlot struct {
 
 // WriteHTML writes the report as one page that needs nothing else.
 func WriteHTML(w io.Writer, r Report) error {
-	p := htmlPage{Title: "Evaluation of " + r.Setup.Name, Sentence: r.Setup.Sentence(r.Seed)}
+	p := htmlPage{
+		Title: "Evaluation of " + r.Setup.Name, Sentence: r.Setup.Sentence(r.Seed),
+		Text: "Bars are scores with 95 % intervals; the upright mark is the score by the fixed rule.",
+	}
 	p.Head, p.Row = r.overallRow()
 	p.Head2 = []string{"benchmark", "items", "score", "fixed rule", "submitted", "unscored", "Grounding Rate"}
 	var rows []bar

@@ -11,6 +11,6 @@ func newEval() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvalRun(), newEvalScore())
+	cmd.AddCommand(newEvalRun(), newEvalScore(), newEvalCompare(), newEvalVerify("nts"), newEvalVerify("processbench"))
 	return cmd
 }

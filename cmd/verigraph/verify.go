@@ -134,39 +134,43 @@ func (o verifyOptions) method() (verify.Method, error) {
 	if o.format == "processbench" {
 		cfg.Granularity, cfg.Context = gov.Block, gov.Inclusive
 	}
-	var judge interface {
-		verify.Checker
-		verify.Reader
-	}
-	if o.judge == config.JudgeRules {
-		if o.format != "nts" {
-			return nil, errors.New("--judge: the rules judge adds numbers; processbench needs a model's endpoint")
-		}
-		judge = verify.Adder{}
-	} else {
-		c := config.Defaults()
-		if o.configFile != "" {
-			var err error
-			if c, err = config.Load(o.configFile); err != nil {
-				return nil, err
-			}
-		}
-		if strings.TrimSpace(o.judge) != "" {
-			c.Reward.OpenAI.BaseURL = o.judge
-		}
-		if o.judgeModel != "" {
-			c.Reward.OpenAI.Model = o.judgeModel
-		}
-		j, err := openai.New(c.Reward.OpenAI)
-		if err != nil {
-			return nil, err
-		}
-		judge = j
+	judge, err := o.checker()
+	if err != nil {
+		return nil, err
 	}
 	if o.baseline {
 		return verify.Holistic(judge), nil
 	}
 	return verify.Graph(judge, cfg), nil
+}
+
+// solutionJudge decides units and whole solutions.
+type solutionJudge interface {
+	verify.Checker
+	verify.Reader
+}
+
+func (o verifyOptions) checker() (solutionJudge, error) {
+	if o.judge == config.JudgeRules {
+		if o.format != "nts" {
+			return nil, errors.New("--judge: the rules judge adds numbers; processbench needs a model's endpoint")
+		}
+		return verify.Adder{}, nil
+	}
+	c := config.Defaults()
+	if o.configFile != "" {
+		var err error
+		if c, err = config.Load(o.configFile); err != nil {
+			return nil, err
+		}
+	}
+	if strings.TrimSpace(o.judge) != "" {
+		c.Reward.OpenAI.BaseURL = o.judge
+	}
+	if o.judgeModel != "" {
+		c.Reward.OpenAI.Model = o.judgeModel
+	}
+	return openai.New(c.Reward.OpenAI)
 }
 
 func writePredictions(path string, predictions []verify.Prediction) (err error) {
@@ -176,6 +180,13 @@ func writePredictions(path string, predictions []verify.Prediction) (err error) 
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriter(f)
+	if err := encodePredictions(w, predictions); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func encodePredictions(w io.Writer, predictions []verify.Prediction) error {
 	enc := json.NewEncoder(w)
 	for _, p := range predictions {
 		row := struct {
@@ -192,5 +203,5 @@ func writePredictions(path string, predictions []verify.Prediction) (err error) 
 			return fmt.Errorf("verify: %w", err)
 		}
 	}
-	return w.Flush()
+	return nil
 }

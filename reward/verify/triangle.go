@@ -94,7 +94,10 @@ var (
 )
 
 // Correct checks one sum.
-func (Adder) Correct(_ context.Context, problem string, earlier []string, unit string) (bool, error) {
+func (a Adder) Correct(_ context.Context, problem string, earlier []string, unit string) (bool, error) {
+	if strings.Contains(unit, "\n") || len(earlier) > 0 && strings.Contains(earlier[0], "\n") {
+		return a.block(problem, earlier, unit)
+	}
 	sum, err := parseSum(unit)
 	if err != nil {
 		return false, err
