@@ -421,3 +421,13 @@ func TestAnAnswerCutOffInTheMiddleIsUnreachable(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, policy.Unreachable, failed.Outcome)
 }
+
+func TestAnIdleConnectionIsGivenUpBeforeTheServerDoes(t *testing.T) {
+	t.Parallel()
+	transport, err := policy.Defaults().RoundTripper()
+	require.NoError(t, err)
+	const uvicorn = 5 * time.Second // what vLLM and SGLang keep an idle connection for
+	idle := transport.(*http.Transport).IdleConnTimeout
+	require.Positive(t, idle)
+	require.Less(t, idle, uvicorn)
+}

@@ -126,7 +126,8 @@ func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing
 			faulty, asked := faultOnce(t, fault)
 			server := httptest.NewServer(faulty)
 			t.Cleanup(server.Close)
-			r, p := wired(t, []string{server.URL}, nil)
+			calls := &callRecord{}
+			r, p := wired(t, []string{server.URL}, func(c *policy.Config, _ *pool.Config) { c.Recorder = calls })
 			lost, log := observer.New(zap.WarnLevel)
 			r.log = zap.New(lost)
 			group := runGroup(t, r, 3)
@@ -151,6 +152,9 @@ func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing
 			switch fault {
 			case scripted.AbortPartial:
 				require.Len(t, sampledSpans(group[1]), 3, "the partial ids are kept as a span of their own")
+			case scripted.ContextLimit:
+				require.Len(t, asked(), 1, "it is not asked again")
+				require.Zero(t, log.Len(), "nothing is wrong")
 			case scripted.VersionFlip:
 				last := sampledSpans(group[1])[1]
 				require.Equal(t, [2]int64{4, 5}, [2]int64{last.PolicyVersion, last.PolicyVersionEnd}, "mixed")
@@ -160,7 +164,24 @@ func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing
 				require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Second, "the server asked for a second")
 			}
 			requireNothingOpen(t, p)
+			require.Positive(t, calls.started.Load())
+			require.Equal(t, calls.started.Load(), calls.ended.Load(), "each call has a start and an end with a reason")
 		})
+	}
+}
+
+// callRecord counts completions that began, and that ended with an outcome and a duration.
+type callRecord struct{ started, ended atomic.Int64 }
+
+func (r *callRecord) CallStarted(c policy.Call) {
+	if c.Kind == "completions" {
+		r.started.Add(1)
+	}
+}
+
+func (r *callRecord) CallEnded(c policy.Call, res policy.CallResult) {
+	if c.Kind == "completions" && res.Outcome != "" && res.Duration > 0 {
+		r.ended.Add(1)
 	}
 }
 
@@ -387,7 +408,9 @@ func TestIdleConnectionsThatTheServerClosesFailNoRollout(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	r, _ := wired(t, []string{server.URL}, nil)
+	r, _ := wired(t, []string{server.URL}, func(c *policy.Config, spread *pool.Config) {
+		c.RetryBudget, spread.EjectAfter = time.Minute, 100 // many at once are no reason to eject here
+	})
 	r.runner.Config.MaxAttempts = 1
 	for _, tr := range runGroup(t, r, 8) {
 		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)

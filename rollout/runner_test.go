@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -306,6 +307,32 @@ func TestTrajectoryTimeoutIsOursAndCancellationToo(t *testing.T) {
 	got := r.runner.Run(ctx, task.Dispatch{ID: "p-0", Run: "r", GroupSize: 2}, 0, 0, nil)
 	require.Equal(t, trajectory.Canceled, got.Termination)
 	require.False(t, got.Termination.Rewarded())
+}
+
+func TestAMemberThatIsLostAfterTwoTurnsStartsAgainWithNothingOfThem(t *testing.T) {
+	t.Parallel()
+	lost := &policy.Error{Outcome: policy.Unreachable, Err: errors.New("reset")}
+	group := func(replies ...reply) trajectory.Trajectory {
+		r := newRig(t, replies...)
+		g := &GroupRunner{Runner: r.runner, Log: zap.NewNop()}
+		d := task.Dispatch{ID: "p-0", Run: "r", Prompt: task.Prompt{ID: "p", Question: "Q?"}, GroupSize: 1}
+		out, err := g.Run(t.Context(), d, nil)
+		require.NoError(t, err)
+		return out.Trajectories[0]
+	}
+	again := group(cellReply("x"), cellReply("y"), reply{err: lost}, cellReply("submit"))
+	fresh := group(cellReply("submit"))
+	require.Equal(t, 1, again.Attempt)
+	require.Equal(t, trajectory.Submitted, again.Termination)
+	require.Len(t, again.Segments, 1)
+	for _, tr := range []trajectory.Trajectory{fresh, again} {
+		last := tr.Segments[0].LogProbs[0] // the rig's log-probs state the call: one call gave all of them
+		require.Equal(t, slices.Repeat([]float32{last}, len(tr.Segments[0].ResponseIDs)), tr.Segments[0].LogProbs)
+		tr.Segments[0].LogProbs = nil
+	}
+	require.Equal(t, fresh.Segments, again.Segments, "ids, mask, versions and hash are those of an attempt of its own")
+	require.Equal(t, fresh.Messages, again.Messages)
+	require.Len(t, again.Turns, 1)
 }
 
 func TestLostMemberIsTriedAgainFromCleanArraysAndSiblingsGoOn(t *testing.T) {
