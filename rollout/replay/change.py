@@ -1,6 +1,6 @@
 """Writes changed copies of JSON, Excel, Parquet and SQLite files, as perturb.go does for delimited text.
 
-Standard input: {"kinds": [names], "files": [{"name", "path", "out": [one path per kind]}]}. Standard output:
+Standard input: {"kinds": [names], "numbers": [what the code spells], "texts": [the same], "files": [{"name", "path", "out": [one path per kind]}]}. Standard output:
 {"changed": [names]}; a file that can't be read or written as what it calls itself is left out.
 """
 
@@ -92,14 +92,29 @@ class Table:
             for row, cell in zip(rows, drawn):
                 row[c] = like(cell, cell * factor + 1) if number(cell) and not codes else cell
 
+    def planted(self, rng):
+        """One cell in four becomes what the code spells: of numbers in a column of numbers, else of texts."""
+        for c in set(range(self.width)) - self.fixed:
+            rows = [r for r in self.rows if c < len(r)]
+            numbers = [r[c] for r in rows if number(r[c])]
+            whole = all(type(v) is int for v in numbers)
+            texts = [x for x in SPELT["texts"] if all(type(r[c]) in (str, type(None)) for r in rows)]
+            fit = SPELT["numbers"] if 2 * len(numbers) >= len(rows) else texts
+            for row in rows if fit else ():
+                if rng.random() < 0.25:
+                    chosen = rng.choice(fit)
+                    row[c] = chosen if type(chosen) is str else round(chosen) if whole else float(chosen)
 
+
+SPELT = {"numbers": [], "texts": []}
 CHANGES = {"values": Table.values, "rows": Table.thin, "order": Table.order, "gaps": Table.gaps, "few": Table.few,
-           "little": Table.little, "same": Table.same, "again": Table.same}
+           "little": Table.little, "same": Table.same, "again": Table.same,
+           "planted": Table.planted}
 
 
 def changed(rows, kind, rng, fixed=()):
     t = Table(rows, fixed)
-    if len(t.rows) > 1 or kind in ("values", "little", "same", "again"):
+    if len(t.rows) > 1 or kind in ("values", "little", "same", "again", "planted"):
         CHANGES[kind](t, rng)
     return t.rows
 
@@ -204,6 +219,7 @@ FORMATS = {".json": json_file, ".jsonl": json_file, ".ndjson": json_file, ".geoj
 def main():
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     request = json.load(sys.stdin)
+    SPELT["numbers"], SPELT["texts"] = [float(x) for x in request["numbers"]], request["texts"]
     done = []
     for f in request["files"]:
         write = FORMATS[os.path.splitext(f["name"])[1].lower()]

@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/verigraph/verigraph/evidence"
 )
 
 func TestOnlyReadingsOfTheClockAddressesAndPathsMayDiffer(t *testing.T) {
@@ -51,6 +54,10 @@ func TestEveryChangeAltersATableAndIsRepeatable(t *testing.T) {
 	table, ok := parseTable("t.csv", []byte(text))
 	if !ok || table.comma != ';' || len(table.rows) != 60 || len(table.header) != 3 {
 		t.Fatalf("parsed %+v", table)
+	}
+	table.spelt = spells([]evidence.CellInfo{{Code: "x = df[(df.a == 7) & (df['b'] == \"z\")]"}})
+	if got := fmt.Sprint(table.spelt); got != "{[7] [b z]}" {
+		t.Errorf("the code spells %s", got)
 	}
 	for _, kind := range changeKinds {
 		once, twice := string(table.changed(kind)), string(table.changed(kind))

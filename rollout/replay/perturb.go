@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/verigraph/verigraph/evidence"
 )
 
 // A change is one way to alter a table. Each leaves alone what another alters, so that a number that
@@ -39,12 +41,15 @@ const (
 	changeSame
 	// changeSameAgain is the same with other draws.
 	changeSameAgain
+	// changePlanted puts what the code spells, its numbers and texts, into cells: a filter that matches nothing in
+	// the data then matches something.
+	changePlanted
 )
 
 var (
-	changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew, changeLittle, changeSame, changeSameAgain}
+	changeKinds = []change{changeValues, changeRows, changeOrder, changeGaps, changeFew, changeLittle, changeSame, changeSameAgain, changePlanted}
 	// changeNames are their names in change.py, in the same order.
-	changeNames = []string{"values", "rows", "order", "gaps", "few", "little", "same", "again"}
+	changeNames = []string{"values", "rows", "order", "gaps", "few", "little", "same", "again", "planted"}
 )
 
 // table is a delimited text file.
@@ -55,6 +60,40 @@ type table struct {
 	header []string
 	rows   [][]string
 	width  int
+	spelt  spelt
+}
+
+// spelt are the numbers and texts that the code of a trajectory spells.
+type spelt struct {
+	Numbers []string `json:"numbers"`
+	Texts   []string `json:"texts"`
+}
+
+var (
+	numberOfCode = regexp.MustCompile(`\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b`)
+	textOfCode   = regexp.MustCompile(`"([^"\\\n]{1,60})"|'([^'\\\n]{1,60})'`)
+)
+
+// maxSpelt bounds how many of each are planted.
+const maxSpelt = 40
+
+// spells collects what cells spell, each once, in the order in which it stands there.
+func spells(cells []evidence.CellInfo) spelt {
+	out := spelt{Numbers: []string{}, Texts: []string{}}
+	add := func(list *[]string, text string) {
+		if len(*list) < maxSpelt && !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	for _, c := range cells {
+		for _, m := range textOfCode.FindAllStringSubmatch(c.Code, -1) {
+			add(&out.Texts, m[1]+m[2])
+		}
+		for _, m := range numberOfCode.FindAllString(textOfCode.ReplaceAllString(c.Code, " "), -1) {
+			add(&out.Numbers, m)
+		}
+	}
+	return out
 }
 
 // maxTableBytes bounds what is changed; larger files count as not changeable.
@@ -131,6 +170,10 @@ func (t *table) changed(kind change) []byte {
 	case changeOrder:
 		for c := range t.width {
 			shuffle(rng, rows, c)
+		}
+	case changePlanted:
+		for c := range t.width {
+			plant(rng, rows, c, t.spelt)
 		}
 	case changeSame, changeSameAgain:
 		for c := range t.width {
@@ -240,6 +283,20 @@ func drawAnew(rng *rand.Rand, rows [][]string, c int) {
 				}
 				set(rows[i], c, v)
 			}
+		}
+	}
+}
+
+// plant replaces one cell in four of a column by what the code spells: numbers in a column of numbers, else texts.
+func plant(rng *rand.Rand, rows [][]string, c int, from spelt) {
+	at, _ := column(rows, c)
+	with := from.Texts
+	if 2*len(at) >= len(rows) {
+		with = from.Numbers
+	}
+	for _, row := range rows {
+		if c < len(row) && len(with) > 0 && rng.IntN(4) == 0 {
+			row[c] = with[rng.IntN(len(with))]
 		}
 	}
 }

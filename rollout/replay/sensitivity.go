@@ -30,11 +30,11 @@ func (r *Replayer) sensitivity(ctx context.Context, g *evidence.Export, p *plan,
 	if err := os.Chmod(dir, 0o755); err != nil { // sessions run under other uids
 		return fmt.Errorf("replay: %w", err)
 	}
-	changes, changed, err := copies(dir, spec.Files)
+	changes, changed, err := copies(dir, spec.Files, spells(p.cells))
 	if err != nil {
 		return err
 	}
-	if err := r.structuredCopies(ctx, dir, spec.Files, changes, changed); err != nil {
+	if err := r.structuredCopies(ctx, dir, spec.Files, spells(p.cells), changes, changed); err != nil {
 		return err
 	}
 	judged := judgeable(g, p.wanted, changed)
@@ -161,7 +161,7 @@ func unmoved(a, b string) bool {
 
 // copies writes changed copies of the files and returns one set of paths for each change, and the
 // names of the files that could be changed.
-func copies(dir string, files map[string]string) ([]map[string]string, map[string]bool, error) {
+func copies(dir string, files map[string]string, code spelt) ([]map[string]string, map[string]bool, error) {
 	changed := map[string]bool{}
 	sets := make([]map[string]string, len(changeKinds))
 	for i := range sets {
@@ -180,7 +180,7 @@ func copies(dir string, files map[string]string) ([]map[string]string, map[strin
 			if !ok {
 				continue
 			}
-			changed[name] = true
+			changed[name], table.spelt = true, code
 			to := filepath.Join(dir, fmt.Sprintf("%d-%d", i, number))
 			if err := os.WriteFile(to, table.changed(kind), 0o444); err != nil {
 				return nil, nil, fmt.Errorf("replay: %w", err)

@@ -34,11 +34,12 @@ type changeFile struct {
 
 // structuredCopies writes changed copies of the files that are tables in another form than delimited text,
 // puts them into sets, and marks in changed the names of those that it could change.
-func (r *Replayer) structuredCopies(ctx context.Context, dir string, files map[string]string, sets []map[string]string, changed map[string]bool) error {
+func (r *Replayer) structuredCopies(ctx context.Context, dir string, files map[string]string, code spelt, sets []map[string]string, changed map[string]bool) error {
 	request := struct {
 		Kinds []string     `json:"kinds"`
 		Files []changeFile `json:"files"`
-	}{Kinds: changeNames}
+		spelt
+	}{Kinds: changeNames, spelt: code}
 	for name, from := range files {
 		if !slices.Contains(structured, strings.ToLower(path.Ext(name))) {
 			continue
