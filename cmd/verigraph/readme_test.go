@@ -39,7 +39,9 @@ func TestEveryCommandOfTheReadmeExists(t *testing.T) {
 	require.GreaterOrEqual(t, len(lines), 8)
 	viewer := commands(t, root+"docs/viewer.md")
 	require.Len(t, viewer, 3)
-	lines = append(lines, viewer...)
+	quickstart := commands(t, root+"docs/quickstart.md")
+	require.Len(t, quickstart, 8)
+	lines = append(append(lines, viewer...), quickstart...)
 	for _, line := range lines {
 		words := strings.Fields(line)
 		switch program := filepath.Base(words[0]); program {
