@@ -173,6 +173,9 @@ func parseFrame(body []byte, nonce string) (frame, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return frame{}, badFrame("data after the object")
 	}
+	if err := plainKeys(body); err != nil {
+		return frame{}, err
+	}
 	if f.Nonce != nonce {
 		return frame{}, badFrame("wrong nonce")
 	}

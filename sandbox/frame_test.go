@@ -42,11 +42,20 @@ func TestFramesThatCannotBeTrueAreRefused(t *testing.T) {
 		"too many names":        `{"nonce":"n","completed":{"index":0,"bound":[` + strings.Repeat(`"a",`, maxNames) + `"a"]}}`,
 		"too many variables":    `{"nonce":"n","done":{"status":"ok","statements":0,"completed":0,"traceback":"","exception":"","environment":[` + strings.Repeat(`{"name":"a","type":"b"},`, maxEnvironment) + `{"name":"a","type":"b"}]}}`,
 		"deep nesting":          `{"nonce":` + strings.Repeat("[", 100_000) + `}`,
+		"key in another case":   `{"nonce":"n","Ready":{"version":""}}`,
+		"folded letter":         "{\"nonce\":\"n\",\"ſubmit\":{\"statement\":0,\"claims\":[]}}",
+		"escaped key":           `{"nonce":"n","\u0072eady":{"version":""}}`,
+		"key twice":             `{"nonce":"n","ready":{"version":"a"},"ready" :{"version":"b"}}`,
+		"nonce twice":           `{"nonce":"m","nonce":"n","ready":{"version":""}}`,
+		"key of an item twice":  `{"nonce":"n","taint":{"statement":0,"statement":1,"construct":"x"}}`,
 		"completed of a string": `{"nonce":"n","completed":"all"}`,
 	} {
 		_, err := parseFrame([]byte(body), "n")
 		require.ErrorIs(t, err, errFrame, name)
 	}
+	// A text that looks like a key is a text, and another object may hold the same key.
+	_, err := parseFrame([]byte(`{"nonce":"n","done":{"status":"ok","statements":0,"completed":0,"traceback":"{\"Nonce\":1,\"nonce\"","exception":"","environment":[{"name":"a","type":"X"},{"name":"b\\","type":":"}]}}`), "n")
+	require.NoError(t, err)
 	f, err := parseFrame([]byte(`{"nonce":"n","completed":{"index":3,"bound":["a"],"unbound":null}}`), "n")
 	require.NoError(t, err)
 	require.Equal(t, 3, f.Completed.Index)

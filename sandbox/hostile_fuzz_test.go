@@ -115,8 +115,5 @@ func closedByPeer(err error) bool {
 	return errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
 }
 
-// says reports whether a frame can hold the key: the decoder folds case and knows escapes.
-func says(stream []byte, key string) bool {
-	lower := bytes.ToLower(stream)
-	return bytes.Contains(lower, []byte(key)) || bytes.Contains(lower, []byte(`\u`))
-}
+// says reports whether a frame can hold the key.
+func says(stream []byte, key string) bool { return bytes.Contains(stream, []byte(`"`+key+`"`)) }

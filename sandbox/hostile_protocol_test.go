@@ -40,6 +40,8 @@ var protocol = []hostile{
 	breaks("a frame has a body that a cell sends", "put(ready={'version': '3'})"),
 	breaks("a session does not say that it could not start", "put(failed={'error': 'retry me'})"),
 	breaks("a frame has no unknown fields", "put(done=dict(ok(0), score=1))"),
+	breaks("a key has one spelling", "put(dOne=ok(0))"),
+	breaks("a key stands once in its object", "d = json.dumps({'nonce': chan.nonce, 'done': ok(0)}).encode(); b = d[:-1] + b', ' + d[1:]\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
 	breaks("a session does not judge its own limits", "put(done=dict(ok(0), status='timeout'))"),
 	breaks("a session does not say that it lost its memory", "put(done=dict(ok(0), status='out_of_memory'))"),
 	breaks("an end fits the statements that were reported", "put(done=ok(7))"),
