@@ -57,6 +57,27 @@ func (b *Bus) publishOnce(ctx context.Context, stream, run, key string, v any) e
 	return nil
 }
 
+// Takers is what the takers of a stream do. Counts are messages, but for Asking.
+type Takers struct {
+	// Held are in work or wait for their next delivery; Queued wait for somebody to take them.
+	Held, Queued int
+	// Asking is the number of takers that wait for a message.
+	Asking int
+}
+
+// Takers asks the server who takes from a stream. Without a consumer nobody ever did: all is zero.
+func (b *Bus) Takers(ctx context.Context, stream, run string) (Takers, error) {
+	c, err := b.js.Consumer(ctx, stream, durable(run))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return Takers{}, nil
+	}
+	if err != nil {
+		return Takers{}, fmt.Errorf("nats: consumer of %s: %w", stream, err)
+	}
+	info := c.CachedInfo() // just asked for
+	return Takers{Held: info.NumAckPending, Queued: int(info.NumPending), Asking: info.NumWaiting}, nil
+}
+
 // pollWait bounds one pull request, so that a server that came back after a crash is asked again.
 const pollWait = 5 * time.Second
 

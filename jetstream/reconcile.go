@@ -176,7 +176,7 @@ func (b *Bus) Prepare(ctx context.Context, run string) error {
 
 // takers opens the one durable consumer that all takers of a run and stream share.
 func (b *Bus) takers(ctx context.Context, stream, run string) (c jetstream.Consumer, err error) {
-	name := "takers-" + run
+	name := durable(run)
 	err = b.settled(ctx, "consumer "+name+" of "+stream, func(ctx context.Context) (err error) {
 		if !b.cfg.Manage {
 			c, err = b.js.Consumer(ctx, stream, name)
@@ -190,3 +190,5 @@ func (b *Bus) takers(ctx context.Context, stream, run string) (c jetstream.Consu
 	})
 	return c, err
 }
+
+func durable(run string) string { return "takers-" + run }

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -56,6 +57,9 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 
 // URL is the client URL when the server listens.
 func (s *Server) URL() string { return s.ns.ClientURL() }
+
+// Port is where the server listens.
+func (s *Server) Port() int { return s.ns.Addr().(*net.TCPAddr).Port }
 
 // Connect opens an in-process connection.
 func (s *Server) Connect() (*nats.Conn, error) {

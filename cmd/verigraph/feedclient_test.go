@@ -30,6 +30,7 @@ import (
 type stillRun struct {
 	asked      atomic.Int64
 	completeAt int64
+	nobody     int64 // leads for so many questions
 	requeued   []string
 }
 
@@ -69,6 +70,10 @@ func (c stillControl) Requeue(_ context.Context, dispatch string) error {
 }
 
 func (r *stillRun) status(context.Context) (feed.Status, error) {
+	asked := r.asked.Add(1)
+	if asked <= r.nobody {
+		return feed.Status{}, fmt.Errorf("%w, and this server cannot: nats: no space left", feed.ErrNotLeading)
+	}
 	return feed.Status{
 		Run: "r1", Prompts: 9, Backlog: 4, Groups: 5,
 		Ledger:         feed.Ledger{Dispatched: 28, Delivered: 1, Filtered: 2, Stale: 3, Unscored: 4, Failed: 5, SetAside: 6, InFlight: 7},
@@ -79,7 +84,7 @@ func (r *stillRun) status(context.Context) (feed.Status, error) {
 		Ages:               map[int64]int64{1: 2, 0: 1},
 		DeliveredPerSecond: 1.5, UnscoredShare: 0.25, Unaccounted: 2,
 		Waiting:  []feed.Waiting{{What: "batches", Count: 1, Reason: "the trainer's acknowledgement"}},
-		Complete: r.asked.Add(1) >= r.completeAt,
+		Complete: asked >= r.completeAt,
 	}, nil
 }
 
@@ -121,7 +126,7 @@ waiting      1 batches for: the trainer's acknowledgement
 func TestStatusWatchesAsTextUntilTheRunIsComplete(t *testing.T) {
 	t.Parallel()
 	run := &stillRun{completeAt: 3}
-	code, stdout, stderr := verigraph(t, "status", "--feed", serveFeed(t, run, config.Feed{}), "--text", "--watch", "1ms")
+	code, stdout, stderr := verigraph(t, "status", "--feed", serveFeed(t, run, config.Feed{}), "--output", "text", "--watch", "1ms")
 	require.Zero(t, code, stderr)
 	last := strings.Replace(statusText, "running", "complete", 1)
 	require.Equal(t, statusText+"\n"+statusText+"\n"+last, stdout)
@@ -153,6 +158,21 @@ func TestStatusPrintsOneJSONObjectWithoutWatch(t *testing.T) {
 	require.Equal(t, "the trainer's acknowledgement", got.Waiting[0].Reason)
 	require.Equal(t, int64(2), got.Unaccounted)
 	require.False(t, got.Complete)
+
+	code, _, stderr = verigraph(t, "status", "--feed", "127.0.0.1:1", "--output", "yaml")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, `--output: "yaml"`)
+}
+
+func TestStatusWithWatchGoesOnWhileNoServerLeads(t *testing.T) {
+	t.Parallel()
+	run := &stillRun{nobody: 2, completeAt: 3}
+	code, stdout, stderr := verigraph(t, "status", "--feed", serveFeed(t, run, config.Feed{}), "--output", "text", "--watch", "1ms")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "run          r1, complete")
+	require.Equal(t, 2, strings.Count(stderr, "this server does not lead the run, and this server cannot: nats: no space left\n"))
+	code, _, _ = verigraph(t, "status", "--feed", serveFeed(t, &stillRun{nobody: 2}, config.Feed{}))
+	require.Equal(t, exitFailed, code, "without watching it fails at once")
 }
 
 func TestAsideListsGroupsAndSendsThemBack(t *testing.T) {
@@ -233,7 +253,7 @@ func TestTheFeedSpeaksTLSToThoseWhoTrustItsAuthority(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	cert, key := ours.sign("feed")
 	addr := serveFeed(t, &stillRun{}, config.Feed{TLS: config.TLS{Cert: cert, Key: key}})
-	code, stdout, stderr := verigraph(t, "status", "--feed", addr, "--text", "--tls-ca", filepath.Join(ours.dir, "ca.pem"))
+	code, stdout, stderr := verigraph(t, "status", "--feed", addr, "--output", "text", "--tls-ca", filepath.Join(ours.dir, "ca.pem"))
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "run          r1")
 	code, _, stderr = verigraph(t, "status", "--feed", addr, "--tls-ca", filepath.Join(theirs.dir, "ca.pem"))
@@ -250,7 +270,7 @@ func TestTheFeedWithAClientAuthorityAsksForACertificateThatItSigned(t *testing.T
 	cert, key := ours.sign("feed")
 	addr := serveFeed(t, &stillRun{}, config.Feed{TLS: config.TLS{Cert: cert, Key: key, ClientCA: ca}})
 	clientCert, clientKey := ours.sign("trainer")
-	code, stdout, stderr := verigraph(t, "status", "--feed", addr, "--text", "--tls-ca", ca, "--tls-cert", clientCert, "--tls-key", clientKey)
+	code, stdout, stderr := verigraph(t, "status", "--feed", addr, "--output", "text", "--tls-ca", ca, "--tls-cert", clientCert, "--tls-key", clientKey)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "run          r1")
 	code, _, _ = verigraph(t, "status", "--feed", addr, "--tls-ca", ca)

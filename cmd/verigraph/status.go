@@ -10,21 +10,26 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	verigraphv1 "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
 func newStatus() *cobra.Command {
 	var feed feedFlags
-	var text bool
+	var output string
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a run's ledger, ages, rates and what everything waits for, from its feed",
 		Example: "  verigraph status --feed 127.0.0.1:50051\n" +
-			"  verigraph status --feed 127.0.0.1:50051 --text --watch 2s",
+			"  verigraph status --feed 127.0.0.1:50051 --output text --watch 2s",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usage(fmt.Errorf("--output: %q, want json or text", output))
+			}
 			ctx, client, closeConn, err := feed.dial(cmd.Context())
 			if err != nil {
 				return err
@@ -33,11 +38,18 @@ func newStatus() *cobra.Command {
 			out := cmd.OutOrStdout()
 			for {
 				st, err := client.GetStatus(ctx, &verigraphv1.GetStatusRequest{})
-				if err != nil {
+				switch {
+				case every > 0 && ctx.Err() != nil:
+					return nil
+				case every > 0 && status.Code(err) == codes.Unavailable: // another server may lead soon
+					fmt.Fprintf(cmd.ErrOrStderr(), "status: %s: %v\n", feed.addr, err)
+				case err != nil:
 					return fmt.Errorf("status: %s: %w", feed.addr, err)
-				}
-				if err := showStatus(out, st, text); err != nil {
-					return err
+				default:
+					err = showStatus(out, st, output == "text")
+					if err != nil {
+						return err
+					}
 				}
 				if every <= 0 || st.GetComplete() {
 					return nil
@@ -52,7 +64,7 @@ func newStatus() *cobra.Command {
 		},
 	}
 	feed.register(cmd.Flags())
-	cmd.Flags().BoolVar(&text, "text", false, "print for people instead of JSON")
+	cmd.Flags().StringVar(&output, "output", "json", "json, or text for people")
 	cmd.Flags().DurationVar(&every, "watch", 0, "print again after this time until the run is complete")
 	return cmd
 }

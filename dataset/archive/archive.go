@@ -8,24 +8,21 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/verigraph/verigraph/internal/linefile"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// Archive writes below one output directory. Safe for concurrent use.
+// Archive writes below one output directory. Safe for concurrent use, also by several processes: the servers
+// of a run may share one, and each of them takes over what another archived.
 type Archive struct {
-	dir  string
-	mu   sync.Mutex
-	seen map[string]bool
-	file *os.File
+	dir   string
+	index *linefile.File
 }
 
 const indexName = "trajectories/index.jsonl"
@@ -35,85 +32,48 @@ func Open(dir string) (*Archive, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "trajectories"), 0o755); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	a := &Archive{dir: dir, seen: map[string]bool{}}
-	if err := dropTornLine(filepath.Join(dir, indexName)); err != nil {
-		return nil, err
-	}
-	old, err := ReadIndex(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range old {
-		a.seen[e.RolloutID] = true
-	}
-	a.file, err = os.OpenFile(filepath.Join(dir, indexName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	index, err := linefile.Open(filepath.Join(dir, indexName), 0o644, func(line []byte) (string, error) {
+		var e struct {
+			RolloutID string `json:"rollout_id"`
+		}
+		err := json.Unmarshal(line, &e)
+		return e.RolloutID, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	return a, nil
-}
-
-// dropTornLine cuts off a last line without a line end: the writer was killed in it, and the next
-// line would be glued to it.
-func dropTornLine(path string) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("archive: %w", err)
-	}
-	whole := int64(bytes.LastIndexByte(data, '\n') + 1)
-	if whole == int64(len(data)) {
-		return nil
-	}
-	if err := os.Truncate(path, whole); err != nil {
-		return fmt.Errorf("archive: %w", err)
-	}
-	return nil
+	return &Archive{dir, index}, nil
 }
 
 // Add writes a group's rollouts; those that are there already are left alone.
 func (a *Archive) Add(g trajectory.ScoredGroup) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	for i := range g.Group.Trajectories {
 		s := trajectory.Scored{Trajectory: g.Group.Trajectories[i], Score: g.Scores[i]}
-		if err := a.add(s); err != nil {
-			return fmt.Errorf("archive: rollout %s: %w", s.Trajectory.ID, err)
+		id := s.Trajectory.ID.String()
+		if err := a.index.Once(id, func() ([]byte, error) { return a.add(s) }); err != nil {
+			return fmt.Errorf("archive: rollout %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-func (a *Archive) add(s trajectory.Scored) error {
-	id := s.Trajectory.ID.String()
-	if a.seen[id] {
-		return nil
-	}
+// add writes a rollout's file and returns its line of the index.
+func (a *Archive) add(s trajectory.Scored) ([]byte, error) {
 	e := entry(s)
 	e.ArchivedAt = time.Now().UTC()
 	e.File = filepath.Join("trajectories", s.Trajectory.ID.Dispatch, strconv.Itoa(s.Trajectory.ID.Sample)+".json")
 	data, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeFile(filepath.Join(a.dir, e.File), data); err != nil {
-		return err
+		return nil, err
 	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	if _, err := a.file.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	a.seen[id] = true
-	return nil
+	return json.Marshal(e)
 }
 
 // Close closes the index.
-func (a *Archive) Close() error { return a.file.Close() }
+func (a *Archive) Close() error { return a.index.Close() }
 
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -1,8 +1,10 @@
 package archive_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,4 +95,49 @@ func TestReopenedArchiveHoldsEachRolloutOnceAlsoAfterATornLine(t *testing.T) {
 	entries, err := archive.ReadIndex(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
+}
+
+// The other server took the lead after this one had opened the index.
+func TestTwoServersThatShareAnArchiveWriteEachRolloutOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := archive.Open(dir)
+	require.NoError(t, err)
+	second, err := archive.Open(dir)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i := range 40 {
+		g := group()
+		dispatch := fmt.Sprintf("p-%d", i/2)
+		g.Group.Dispatch.ID = dispatch
+		for k := range g.Group.Trajectories {
+			g.Group.Trajectories[k].ID.Dispatch = dispatch
+		}
+		for _, a := range []*archive.Archive{first, second} {
+			wg.Go(func() { require.NoError(t, a.Add(g)) })
+		}
+	}
+	wg.Wait()
+
+	index := filepath.Join(dir, "trajectories", "index.jsonl")
+	file, err := os.OpenFile(index, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteString(`{"rollout_id":"r/p-9`) // a third one was killed while writing
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	last := group()
+	last.Group.Trajectories[0].ID.Dispatch, last.Group.Trajectories[1].ID.Dispatch = "last", "last"
+	require.NoError(t, first.Add(last))
+	require.NoError(t, second.Add(last))
+	require.NoError(t, first.Close())
+	require.NoError(t, second.Close())
+
+	entries, err := archive.ReadIndex(dir)
+	require.NoError(t, err)
+	times := map[string]int{}
+	for _, e := range entries {
+		times[e.RolloutID]++
+		require.Equal(t, 1, times[e.RolloutID], e.RolloutID)
+	}
+	require.Len(t, times, 42)
 }

@@ -39,11 +39,13 @@ type BacklogItem struct {
 	Final    bool `json:"final,omitempty"`
 }
 
-// Held is a message that stays in its queue until Ack. Release hands it back unacknowledged.
+// Held is a message that stays in its queue until Ack. Release hands it back unacknowledged. Drop does neither:
+// a later delivery of the same message stands for it.
 type Held[T any] struct {
 	Value   T
 	Ack     func(context.Context) error
 	Release func()
+	Drop    func()
 }
 
 // Streams is the broker's side. All calls are safe for concurrent use.

@@ -71,7 +71,7 @@ func held[T any](ctx context.Context, m *memory, from <-chan T, name func(T) str
 		}
 		return leader.Held[T]{
 			Value: v, Release: func() { note("released ") },
-			Ack: func(context.Context) error { note(""); return nil },
+			Ack: func(context.Context) error { note(""); return nil }, Drop: func() { note("dropped ") },
 		}, nil
 	case <-ctx.Done():
 		return leader.Held[T]{}, ctx.Err()
@@ -334,6 +334,45 @@ func TestRepeatedGroupIsAcknowledgedAndNotDeliveredTwice(t *testing.T) {
 	run(t, l)
 	require.Equal(t, leader.Ledger{Dispatched: 2, Delivered: 2}, ledgerOf(t, l))
 	require.Equal(t, []string{"a-0"}, m.archived)
+	first := slices.Index(m.acks, "scored a-0")
+	require.Positive(t, first)
+	require.Equal(t, 2, countOf(m.acks, "dropped scored a-0")+countOf(m.acks[first+1:], "scored a-0"),
+		"what came while the group was held left its queue with the batch, what came later at once")
+}
+
+// A message that is held comes again where its holder stood still for longer than the ack wait.
+func TestAHeldMessageThatComesAgainStaysInItsQueueUntilItsBatchIsThere(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	var first task.Dispatch
+	m.onPublish = func(d task.Dispatch) {
+		if first.ID == "" {
+			first = d
+			m.scored <- group(d, trajectory.ScoreOK, trajectory.ScoreOK)
+			m.scored <- group(d, trajectory.ScoreOK, trajectory.ScoreOK)
+			return
+		}
+		m.mu.Lock()
+		require.NotContains(t, m.acks, "scored a-0")
+		m.mu.Unlock()
+		m.scored <- group(d, trajectory.ScoreOK, trajectory.ScoreOK)
+	}
+	m.backlog <- prompt("a")
+	l := m.leader(t, config())
+	leading(t, l)
+	for dropped := false; !dropped; {
+		m.mu.Lock()
+		dropped = slices.Contains(m.acks, "dropped scored a-0")
+		require.NotContains(t, m.acks, "scored a-0")
+		m.mu.Unlock()
+	}
+	m.backlog <- prompt("b")
+	until(t, l, func() bool { return l.Last() == 1 })
+	require.Len(t, m.batches[0].Groups, 2)
+}
+
+func countOf(list []string, what string) int {
+	return len(list) - len(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == what }))
 }
 
 func TestNewLeaderRebuildsItsBooksFromTheLogs(t *testing.T) {

@@ -52,11 +52,22 @@ type world struct {
 		version, step, incarnation int64
 		position                   feed.Position
 		seen                       []string
+		made                       []int    // which weights each version is; a life after a restore makes others
 		kept                       struct { // the last checkpoint
 			version, step int64
 			seen          []string
 		}
 	}
+	weights int                // made so far
+	facts   map[string]sampled // by dispatch, as the workers know it
+}
+
+// sampled is what is known of a scored group without asking the leader.
+type sampled struct {
+	oldest   int64
+	weights  []int // that its tokens are of
+	validate bool
+	varies   bool
 }
 
 // job is a group in the hands of a worker.
@@ -64,6 +75,7 @@ type job struct {
 	d       task.Dispatch
 	due     time.Time
 	started int64 // policy version
+	weights int
 }
 
 // fault says whether an effect happens and whether it is reported: a crash may fall before or after it.
@@ -92,7 +104,7 @@ func (w *world) Publish(_ context.Context, d task.Dispatch) error {
 		if w.long[d.Prompt.ID] {
 			took *= 12
 		}
-		w.durable.work[d.ID] = job{d, w.now.Add(took), w.trainer.version}
+		w.durable.work[d.ID] = job{d, w.now.Add(took), w.trainer.version, w.trainer.made[w.trainer.version]}
 	})
 }
 
@@ -144,7 +156,7 @@ func (w *world) lead() {
 			return err
 		},
 		Archive: func(trajectory.ScoredGroup) error { return nil },
-		Epoch:   1, Log: zap.NewNop(), Now: func() time.Time { return w.now },
+		Epoch:   1, Log: zap.NewNop(), Now: func() time.Time { return w.now }, Wrote: w.wrote,
 	}, slices.Clone(d.events), slices.Clone(d.batches))
 	require.NoError(w.t, err)
 	w.leader = l
@@ -198,7 +210,9 @@ func (w *world) deliverPrompt() bool {
 
 func (w *world) deliverScored() bool {
 	ids := slices.Sorted(maps.Keys(w.durable.scored))
-	ids = slices.DeleteFunc(ids, func(id string) bool { return w.held[id] })
+	if w.rng.IntN(10) > 0 { // else a hold was lost and the message comes again
+		ids = slices.DeleteFunc(ids, func(id string) bool { return w.held[id] })
+	}
 	if len(ids) == 0 || w.now.Before(w.leader.retryAt) {
 		return false
 	}
@@ -207,7 +221,7 @@ func (w *world) deliverScored() bool {
 	held := w.held // of this leader
 	h := Held[trajectory.ScoredGroup]{Value: w.durable.scored[id], Release: func() { delete(held, id) }, Ack: func(context.Context) error {
 		return w.fault(func() { delete(w.durable.scored, id); delete(held, id) })
-	}}
+	}, Drop: func() {}}
 	w.step(func(ctx context.Context) error { return w.leader.take(ctx, h) })
 	return true
 }
@@ -226,7 +240,9 @@ func (w *world) finishWork() bool {
 			delete(w.durable.work, id)
 			continue
 		}
-		w.durable.scored[id] = w.group(j)
+		if _, waits := w.durable.scored[id]; !waits { // the queue holds one for each dispatch
+			w.durable.scored[id] = w.group(j)
+		}
 		if w.rng.IntN(20) > 0 { // else the worker died before its ack and the group is worked on again
 			delete(w.durable.work, id)
 		}
@@ -240,6 +256,11 @@ func (w *world) group(j job) trajectory.ScoredGroup {
 		newest = j.started
 	}
 	oldest := min(j.started, newest)
+	fact := sampled{oldest: oldest, weights: []int{j.weights}, validate: j.d.Validate}
+	if newest > j.started {
+		fact.weights = append(fact.weights, w.trainer.made[newest])
+	}
+	accuracies := map[bool]bool{}
 	g := trajectory.ScoredGroup{Group: trajectory.Group{Dispatch: j.d}}
 	correct := w.rng.IntN(4)
 	for i := range j.d.GroupSize {
@@ -263,10 +284,61 @@ func (w *world) group(j job) trajectory.ScoredGroup {
 		case 2:
 			t.Segments[0].ResponseIDs, t.Segments[0].ResponseMask = nil, nil // an empty completion with a reward
 			t.Segments[0].LogProbs, t.Segments[0].Spans = nil, nil
+		default:
+			accuracies[right] = true
 		}
 		g.Group.Trajectories, g.Scores = append(g.Group.Trajectories, t), append(g.Scores, s)
 	}
+	fact.varies = len(accuracies) > 1
+	if _, known := w.facts[j.d.ID]; !known { // a repeat comes after the first was put away for good
+		w.facts[j.d.ID] = fact
+	}
 	return g
+}
+
+// wrote holds for a batch at the moment when it is there.
+func (w *world) wrote(r BatchRecord) {
+	if r.Validate || w.cfg.MaxStaleness == NoStaleness {
+		return
+	}
+	dropped, ahead := w.dropped(), 0
+	for _, b := range w.durable.batches {
+		if !b.Validate && !dropped[b.Sequence] && b.Sequence > w.trainer.position.Acknowledged && b.Sequence < r.Sequence {
+			ahead++
+		}
+	}
+	if ahead > w.cfg.MaxStaleness {
+		w.fail("batch %d is numbered while %d wait for the trainer, the bound is %d", r.Sequence, ahead, w.cfg.MaxStaleness)
+	}
+}
+
+func (w *world) dropped() map[int64]bool {
+	out := map[int64]bool{}
+	for _, e := range w.durable.events {
+		for _, seq := range e.Dropped {
+			out[seq] = true
+		}
+	}
+	return out
+}
+
+// checkGroup holds for a group at the moment when it is trained on.
+func (w *world) checkGroup(seq int64, dispatch string) {
+	f := w.facts[dispatch]
+	if f.validate {
+		w.fail("batch %d for training holds the validation group %s", seq, dispatch)
+	}
+	if w.cfg.Filter.Enabled && !f.varies {
+		w.fail("batch %d holds %s, which does not vary", seq, dispatch)
+	}
+	if age := w.trainer.version - f.oldest; w.cfg.MaxStaleness != NoStaleness && age > int64(w.cfg.MaxStaleness) {
+		w.fail("batch %d is trained on at age %d, the bound is %d", seq, age, w.cfg.MaxStaleness)
+	}
+	for _, weights := range f.weights {
+		if w.mode == Regenerate && !slices.Contains(w.trainer.made[:w.trainer.version+1], weights) {
+			w.fail("batch %d holds tokens of %s that a rolled-back policy sampled", seq, dispatch)
+		}
+	}
 }
 
 // train takes the next batch, if there is one, and makes a version of it.
@@ -283,16 +355,13 @@ func (w *world) train() bool {
 		if _, stored := w.durable.objects[r.Object]; !stored {
 			w.fail("batch %d is there and its object is not", seq)
 		}
-		if age := tr.version - r.PolicyVersionMin; w.cfg.MaxStaleness != NoStaleness && age > int64(w.cfg.MaxStaleness) {
-			w.fail("batch %d is trained on at age %d, the bound is %d", seq, age, w.cfg.MaxStaleness)
-		}
-		if w.mode == Regenerate && r.PolicyVersionMax > tr.version {
-			w.fail("batch %d holds tokens of version %d, the trainer is at %d", seq, r.PolicyVersionMax, tr.version)
-		}
 		for _, g := range r.Groups {
+			w.checkGroup(seq, g.Dispatch)
 			tr.seen = append(tr.seen, g.Dispatch)
 		}
 		tr.version, tr.step = tr.version+1, tr.step+1
+		w.weights++
+		tr.made = append(tr.made, w.weights)
 		tr.position = tr.position.Ack(seq, tr.step)
 		w.tell()
 		return true
@@ -311,9 +380,13 @@ func (w *world) tell() {
 func (w *world) checkpoint() {
 	tr := &w.trainer
 	tr.kept.version, tr.kept.step, tr.kept.seen = tr.version, tr.step, slices.Clone(tr.seen)
-	if w.rng.IntN(2) == 0 {
-		return // it dies before it can commit
+	if w.rng.IntN(2) > 0 { // else it dies before it can commit
+		w.commit()
 	}
+}
+
+func (w *world) commit() {
+	tr := &w.trainer
 	tr.position = tr.position.Commit(tr.step)
 	for !w.call(func(ctx context.Context) error {
 		_, err := w.leader.Commit(ctx, tr.step, tr.position.Committed.Sequence)
@@ -327,6 +400,7 @@ func (w *world) crashTrainer() {
 	tr := &w.trainer
 	tr.version, tr.step, tr.seen = tr.kept.version, tr.kept.step, slices.Clone(tr.kept.seen)
 	tr.incarnation++
+	tr.made = tr.made[:tr.version+1]
 	base, err := tr.position.At(tr.step)
 	require.NoError(w.t, err)
 	for !w.call(func(ctx context.Context) error {
@@ -352,6 +426,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.cfg.Weights = map[string]float64{"a": 3}
 	}
 	w.mode = []RestoreMode{Regenerate, Replay}[w.rng.IntN(2)]
+	w.facts, w.trainer.made = map[string]sampled{}, []int{0}
 	w.durable.objects, w.durable.work = map[string]int{}, map[string]job{}
 	w.durable.scored, w.durable.aside = map[string]trajectory.ScoredGroup{}, map[string]bool{}
 	for i := range 3 + w.rng.IntN(10) {
@@ -406,6 +481,9 @@ func (w *world) play() {
 		did = w.train() || did
 		w.step(w.leader.closeSetAside)
 		if !did && w.leader.Complete() && !w.train() {
+			if w.trainer.step > 0 {
+				w.commit()
+			}
 			return
 		}
 	}
@@ -424,8 +502,13 @@ func (w *world) check(report *lengthReport) {
 	if q, _ := again.Progress(w.t.Context()); q.Ledger != p.Ledger {
 		w.fail("rebuilt ledger %+v, want %+v", q.Ledger, p.Ledger)
 	}
+	w.checkPrompts()
 	var want []string
 	for _, r := range w.leader.Batches() {
+		_, stored := w.durable.objects[r.Object]
+		if freed := !r.Validate && r.Sequence <= w.trainer.position.Committed.Sequence; freed == stored {
+			w.fail("the object of batch %d (validation %t, committed %d) is stored: %t", r.Sequence, r.Validate, w.trainer.position.Committed.Sequence, stored)
+		}
 		if len(r.Groups) == 0 {
 			w.fail("batch %d is empty", r.Sequence)
 		}
@@ -443,6 +526,25 @@ func (w *world) check(report *lengthReport) {
 		w.fail("a group was delivered twice: %v", want)
 	}
 	report.add(w)
+}
+
+// checkPrompts: a prompt is given up as stale after three further dispatches, not before, and never because of a restore.
+func (w *world) checkPrompts() {
+	const further = 3
+	b := w.leader.books
+	for _, d := range b.latest {
+		if d.outcomes[Stale] > 0 && d.count < further {
+			w.fail("prompt %s was given up after %d dispatches", d.promptID, d.count+1)
+		}
+	}
+	for _, e := range w.durable.events {
+		if e.Kind == Closed && e.Again && b.all[e.Dispatch].count >= further {
+			w.fail("dispatch %s grew stale and comes again", e.Dispatch)
+		}
+		if e.Kind == Restored && w.mode == Replay && len(e.Dropped) > 0 {
+			w.fail("a replay took batches %v back", e.Dropped)
+		}
+	}
 }
 
 // lengthReport counts prompts by how long their rollouts take.

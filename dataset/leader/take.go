@@ -39,8 +39,15 @@ const maxAgain = 3
 func (l *Leader) take(ctx context.Context, h Held[trajectory.ScoredGroup]) error {
 	id := h.Value.Group.Dispatch.ID
 	d := read(l, func(b *books) *entry { return b.open[id] })
-	if d == nil || l.buffered(id) {
+	if d == nil {
 		return h.Ack(ctx) // a repeat: our record decides, not the broker's window
+	}
+	for i, s := range l.buffer {
+		if s.id == id { // the message came again while it is held, and stays in its queue until its batch is there
+			s.held.Drop()
+			l.buffer[i].held = h
+			return nil
+		}
 	}
 	if err := l.deps.Archive(h.Value); err != nil {
 		l.stall(fmt.Errorf("archive: %w", err))

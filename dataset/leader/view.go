@@ -127,8 +127,10 @@ func (l *Leader) waiting(now time.Time) []Waiting {
 	add(l.view.pool+len(b.again), "prompts", "%s", l.admissionWaits(load))
 	add(load.running, "groups in work", "their rollouts and scores")
 	switch {
-	case l.view.stalled != "":
-		add(train, "good groups", "the store: %s", l.view.stalled)
+	case l.view.stalled != "": // also when the first group could not be kept
+		add(max(train, 1), "good groups", "the store: %s", l.view.stalled)
+	case l.dry(load):
+		add(1, "next batch", "prompts: %d of its %d groups are there, no prompt waits and the input has not ended", train, l.cfg.BatchGroups)
 	case !l.cfg.mayNumber(at):
 		add(train, "good groups", "the trainer: %d batches are ahead of its policy version %d", at.pending, at.version)
 	case l.view.hold != "":
@@ -138,6 +140,13 @@ func (l *Leader) waiting(now time.Time) []Waiting {
 	}
 	add(valid, "validation groups", "the other validation prompts")
 	return out
+}
+
+// dry: the stream has no prompt left that could fill its next batch. A run that is only asked for groups needs none.
+func (l *Leader) dry(ld load) bool {
+	b := l.books
+	asked := len(b.requests) > 0 && len(b.latest) == 0
+	return !b.ended && !asked && ld.running == 0 && l.view.pool+len(b.again) == 0 && ld.buffered < l.cfg.BatchGroups
 }
 
 func (l *Leader) admissionWaits(ld load) string {

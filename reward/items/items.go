@@ -5,16 +5,13 @@
 package items
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
+	"github.com/verigraph/verigraph/internal/linefile"
 	"github.com/verigraph/verigraph/task"
 )
 
@@ -27,12 +24,8 @@ type Item struct {
 // name is the file below an output directory.
 const name = "reward/items.jsonl"
 
-// Keeper appends items. It is safe for concurrent use; close it.
-type Keeper struct {
-	mu   sync.Mutex
-	seen map[string]bool
-	file *os.File
-}
+// Keeper appends items. It is safe for concurrent use, also by several servers that share a directory; close it.
+type Keeper struct{ file *linefile.File }
 
 // Open opens the file of an output directory, continuing an earlier one.
 func Open(dir string) (*Keeper, error) {
@@ -40,42 +33,22 @@ func Open(dir string) (*Keeper, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("reward items: %w", err)
 	}
-	old, whole, err := read(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	k := &Keeper{seen: map[string]bool{}}
-	for _, it := range old {
-		k.seen[it.Prompt.ID] = true
-	}
-	if k.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+	file, err := linefile.Open(path, 0o600, func(line []byte) (string, error) {
+		var it Item
+		err := json.Unmarshal(line, &it)
+		return it.Prompt.ID, err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("reward items: %w", err)
 	}
-	err = k.file.Truncate(whole) // a line that a crash tore
-	if err == nil {
-		_, err = k.file.Seek(whole, 0)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reward items: %w", err), k.file.Close())
-	}
-	return k, nil
+	return &Keeper{file}, nil
 }
 
 // Add keeps an item unless its prompt is kept already.
 func (k *Keeper) Add(it Item) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.seen[it.Prompt.ID] {
-		return nil
-	}
-	line, err := json.Marshal(it)
-	if err == nil {
-		_, err = k.file.Write(append(line, '\n'))
-	}
-	if err != nil {
+	if err := k.file.Once(it.Prompt.ID, func() ([]byte, error) { return json.Marshal(it) }); err != nil {
 		return fmt.Errorf("reward items: %w", err)
 	}
-	k.seen[it.Prompt.ID] = true
 	return nil
 }
 
@@ -84,28 +57,21 @@ func (k *Keeper) Close() error { return k.file.Close() }
 
 // Read returns the items of an output directory.
 func Read(dir string) ([]Item, error) {
-	out, _, err := read(filepath.Join(dir, name))
-	return out, err
-}
-
-// read also returns how many bytes are whole lines.
-func read(path string) ([]Item, int64, error) {
+	path := filepath.Join(dir, name)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, 0, fmt.Errorf("reward items: %w", err)
+		return nil, fmt.Errorf("reward items: %w", err)
 	}
-	whole := int64(bytes.LastIndexByte(data, '\n') + 1)
+	whole := data[:bytes.LastIndexByte(data, '\n')+1] // without a line that is torn
 	var out []Item
-	lines := bufio.NewReader(bytes.NewReader(data[:whole]))
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return out, whole, nil
-		}
+	n := 0
+	for line := range bytes.Lines(whole) {
+		n++
 		var it Item
 		if err := json.Unmarshal(line, &it); err != nil {
-			return nil, 0, fmt.Errorf("reward items: %s:%d: %w", path, n, err)
+			return nil, fmt.Errorf("reward items: %s:%d: %w", path, n, err)
 		}
 		out = append(out, it)
 	}
+	return out, nil
 }

@@ -1,8 +1,10 @@
 package items_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,4 +47,33 @@ func TestEachPromptIsKeptOnceAlsoAfterATornLine(t *testing.T) {
 	require.Equal(t, []items.Item{item("a"), item("b")}, got)
 	_, err = items.Read(t.TempDir())
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestTwoServersThatShareADirectoryKeepEachPromptOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var keepers [2]*items.Keeper
+	for i := range keepers {
+		var err error
+		keepers[i], err = items.Open(dir)
+		require.NoError(t, err)
+	}
+	var wg sync.WaitGroup
+	for i := range 60 {
+		for _, k := range keepers {
+			wg.Go(func() { require.NoError(t, k.Add(item(fmt.Sprint(i/2)))) })
+		}
+	}
+	wg.Wait()
+	got, err := items.Read(dir)
+	require.NoError(t, err)
+	var ids []string
+	for _, it := range got {
+		require.NotContains(t, ids, it.Prompt.ID)
+		ids = append(ids, it.Prompt.ID)
+	}
+	require.Len(t, ids, 30)
+	for _, k := range keepers {
+		require.NoError(t, k.Close())
+	}
 }

@@ -42,6 +42,7 @@ type Lead struct {
 	leader  *leader.Leader // nil while standing by
 	last    *leader.Leader // the newest one, also when its term is over
 	changed chan struct{}  // closed and replaced with it
+	why     error          // the last term ended, or none began
 
 	written sync.Map // sequence -> time.Time, for the summary
 }
@@ -77,6 +78,7 @@ func (l *Lead) Run(ctx context.Context) error {
 			}
 			if leads = err == nil && ok; err != nil && ctx.Err() == nil {
 				l.log.Warn("cannot lead yet", zap.Error(err))
+				l.cannot(err)
 				failed++
 			}
 		}
@@ -94,6 +96,7 @@ func (l *Lead) Run(ctx context.Context) error {
 			}
 			failed++
 			l.log.Warn("term ended", zap.Error(err))
+			l.cannot(err)
 			if failed >= maxFailedTerms {
 				return fmt.Errorf("leader: %d terms failed, the last one: %w", failed, err)
 			}
@@ -162,10 +165,16 @@ func (l *Lead) set(cur *leader.Leader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leader = cur; cur != nil {
-		l.last = cur
+		l.last, l.why = cur, nil
 	}
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+func (l *Lead) cannot(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.why = why
 }
 
 func (l *Lead) current() *leader.Leader {
@@ -177,10 +186,14 @@ func (l *Lead) current() *leader.Leader {
 // leading returns the leader of this process, or ErrNotLeading with the address of the one that leads.
 func (l *Lead) leading(ctx context.Context) (*leader.Leader, <-chan struct{}, error) {
 	l.mu.Lock()
-	cur, changed := l.leader, l.changed
+	cur, changed, why := l.leader, l.changed, l.why
 	l.mu.Unlock()
 	if cur == nil {
-		return nil, changed, fmt.Errorf("%w; it is led at %q", feed.ErrNotLeading, l.lease.Holder(ctx))
+		holder := l.lease.Holder(ctx)
+		if (holder == "" || holder == l.address) && why != nil {
+			return nil, changed, fmt.Errorf("%w, and this server cannot: %w", feed.ErrNotLeading, why)
+		}
+		return nil, changed, fmt.Errorf("%w; it is led at %q", feed.ErrNotLeading, holder)
 	}
 	return cur, changed, nil
 }
@@ -212,7 +225,7 @@ func (s leaderStreams) NextScored(ctx context.Context) (leader.Held[trajectory.S
 		return leader.Held[trajectory.ScoredGroup]{}, err
 	}
 	release := func() { _ = m.Nak(0) } // a nak that is lost costs one ack wait
-	return leader.Held[trajectory.ScoredGroup]{Value: m.Value, Ack: m.Ack, Release: release}, nil
+	return leader.Held[trajectory.ScoredGroup]{Value: m.Value, Ack: m.Ack, Release: release, Drop: m.Drop}, nil
 }
 
 // Publish implements leader.Streams.

@@ -84,27 +84,45 @@ func (s *RewardServer) status(ctx context.Context, cur *leader.Leader) (feed.Sta
 
 // stages adds where the groups in work are, and the batches on their way to the trainer.
 func (s *RewardServer) stages(ctx context.Context, st feed.Status) (feed.Status, error) {
-	for _, stage := range []struct{ stream, reason string }{
-		{jetstream.Prompts, "a rollout worker, or for it to finish"},
-		{jetstream.Trajectories, "a reward server, or for its verdicts"},
-		{jetstream.Scored, "the leader, or for their batch"},
+	for _, g := range []struct{ stream, taker, work string }{
+		{jetstream.Prompts, "rollout worker", "their rollouts"},
+		{jetstream.Trajectories, "reward server", "their verdicts"},
+		{jetstream.Scored, "leader", "the leader, or their batch"},
 	} {
-		keys, err := s.bus.Keys(ctx, stage.stream, s.run)
+		keys, err := s.bus.Keys(ctx, g.stream, s.run)
 		if err != nil {
 			return st, err
 		}
-		reason := stage.reason
-		if stage.stream == jetstream.Trajectories && s.Scoring.Guard != nil {
-			if guard := s.Scoring.Guard.State(); guard.Paused && !guard.GaveUp {
-				reason = fmt.Sprintf("the judge, which has failed its canaries since %s (%s)", guard.Since.Format(time.TimeOnly), guard.Reason)
-			}
+		takers, err := s.bus.Takers(ctx, g.stream, s.run)
+		if err != nil {
+			return st, err
 		}
-		if len(keys) > 0 {
-			st.Waiting = append(st.Waiting, feed.Waiting{What: "groups in " + stage.stream, Count: int64(len(keys)), Reason: reason})
+		held := min(takers.Held, len(keys))
+		reason := fmt.Sprintf("a %s with room: %d are in work", g.taker, held)
+		if held == 0 && takers.Asking == 0 {
+			reason = fmt.Sprintf("a %s: none asks for work", g.taker)
+		}
+		if judge := s.judgeWaits(); judge != "" && g.stream == jetstream.Trajectories {
+			g.work, reason = judge, judge
+		}
+		for _, w := range []feed.Waiting{{Count: int64(held), Reason: g.work}, {Count: int64(len(keys) - held), Reason: reason}} {
+			if w.What = "groups in " + g.stream; w.Count > 0 {
+				st.Waiting = append(st.Waiting, w)
+			}
 		}
 	}
 	if n := st.BatchesWritten - st.BatchesAcknowledged; n > 0 {
 		st.Waiting = append(st.Waiting, feed.Waiting{What: "batches", Count: n, Reason: "the trainer's acknowledgement"})
 	}
 	return st, nil
+}
+
+// judgeWaits says why nothing is scored, "" where it is.
+func (s *RewardServer) judgeWaits() string {
+	if s.Scoring.Guard != nil {
+		if guard := s.Scoring.Guard.State(); guard.Paused && !guard.GaveUp {
+			return fmt.Sprintf("the judge, which has failed its canaries since %s (%s)", guard.Since.Format(time.TimeOnly), guard.Reason)
+		}
+	}
+	return ""
 }
