@@ -347,23 +347,45 @@ func TestAllEndpointsDownForAWhileOnlyDelaysTheGroup(t *testing.T) {
 	if os.Getenv("VERIGRAPH_SLOW") != "" {
 		outage, budget = 30*time.Second, 2*time.Minute
 	}
-	var servers []*stoppable
-	var urls []string
-	for range 2 {
-		s := &stoppable{Handler: scriptedServer(t, 0), down: true}
-		server := httptest.NewServer(s)
-		t.Cleanup(server.Close)
-		servers, urls = append(servers, s), append(urls, server.URL)
+	for name, fromTheStart := range map[string]bool{"before the first call": true, "while calls are made": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var servers []*stoppable
+			var urls []string
+			all := func(down bool) {
+				for _, s := range servers {
+					s.set(down)
+				}
+			}
+			var once sync.Once
+			for range 2 {
+				s := &stoppable{down: fromTheStart}
+				s.Handler = &scripted.Faulty{Server: scriptedServer(t, 0), Pick: func(int, string) (f scripted.Fault) {
+					once.Do(func() {
+						if f = scripted.NoFault; !fromTheStart {
+							all(true)
+							time.AfterFunc(outage, func() { all(false) })
+							f = scripted.DropBefore
+						}
+					})
+					return f
+				}}
+				server := httptest.NewServer(s)
+				t.Cleanup(server.Close)
+				servers, urls = append(servers, s), append(urls, server.URL)
+			}
+			r, _ := wired(t, urls, func(c *policy.Config, _ *pool.Config) { c.RetryBudget = budget })
+			begin := time.Now()
+			if fromTheStart {
+				defer time.AfterFunc(outage, func() { all(false) }).Stop()
+			}
+			for _, tr := range runGroup(t, r, 4) {
+				require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
+				require.Zero(t, tr.Attempt, "an outage within the budget costs no attempt")
+			}
+			require.GreaterOrEqual(t, time.Since(begin), outage)
+		})
 	}
-	r, _ := wired(t, urls, func(c *policy.Config, _ *pool.Config) { c.RetryBudget = budget })
-	up := time.AfterFunc(outage, func() { servers[0].set(false); servers[1].set(false) })
-	defer up.Stop()
-	begin := time.Now()
-	for _, tr := range runGroup(t, r, 4) {
-		require.Equal(t, trajectory.Submitted, tr.Termination, tr.Error)
-		require.Zero(t, tr.Attempt, "an outage within the budget costs no attempt")
-	}
-	require.GreaterOrEqual(t, time.Since(begin), outage)
 }
 
 func TestAnOutageOverTheBudgetEndsAsPolicyUnavailable(t *testing.T) {
