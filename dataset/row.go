@@ -17,11 +17,14 @@ type Row struct {
 	SessionID int32 `parquet:"session_id"`
 	OutputIdx int32 `parquet:"output_idx"`
 	// RolloutID is run/dispatch/sample.
-	RolloutID  string `parquet:"rollout_id"`
-	Attempt    int32  `parquet:"attempt"`
+	RolloutID string `parquet:"rollout_id"`
+	// Attempt counts the tries of this rollout, from 0: earlier ones ended for reasons of ours.
+	Attempt int32 `parquet:"attempt"`
+	// DataSource and PromptID are the prompt's own (verl: data_source and extra_info.index).
 	DataSource string `parquet:"data_source"`
 	PromptID   string `parquet:"prompt_id"`
-	Validate   bool   `parquet:"validate"`
+	// Validate marks rollouts of validation prompts, which stand in batches of their own.
+	Validate bool `parquet:"validate"`
 
 	// PromptIDs and ResponseIDs are the engine's exact ids, unpadded.
 	PromptIDs   []int32 `parquet:"prompt_ids,list"`
@@ -41,15 +44,17 @@ type Row struct {
 	Acc            float32 `parquet:"acc"`
 	SeqReward      float32 `parquet:"seq_reward"`
 	SeqFinalReward float32 `parquet:"seq_final_reward"`
+	// OverlongReward is the length penalty, at most 0, where the reward side owns it.
 	OverlongReward float32 `parquet:"overlong_reward"`
-	RProcess       float32 `parquet:"r_process"`
-	RInfer         float32 `parquet:"r_infer"`
-	ROutcome       float32 `parquet:"r_outcome"`
-	RPenalty       float32 `parquet:"r_penalty"`
+	// RProcess, RInfer, ROutcome and RPenalty are the terms before their weights.
+	RProcess float32 `parquet:"r_process"`
+	RInfer   float32 `parquet:"r_infer"`
+	ROutcome float32 `parquet:"r_outcome"`
+	RPenalty float32 `parquet:"r_penalty"`
 	// TurnRewards place the parts of Score on turns.
 	TurnRewards []float32 `parquet:"turn_rewards,list"`
 
-	// Grounding parts are shares over the submitted claims; null where the part did not run on all of
+	// GroundingStructural, GroundingReplayed, GroundingLexical and GroundingSupported are shares over the submitted claims; null where the part did not run on all of
 	// them or nothing was submitted.
 	GroundingStructural *float32 `parquet:"grounding_structural,optional"`
 	GroundingReplayed   *float32 `parquet:"grounding_replayed,optional"`
@@ -68,14 +73,16 @@ type Row struct {
 	ToolCalls    int32 `parquet:"tool_calls"`
 	ToolErrors   int32 `parquet:"tool_errors"`
 	NumPreempted int32 `parquet:"num_preempted"`
-	// PolicyVersionMin and Max are over all sampled spans of the rollout.
+	// PolicyVersionMin and PolicyVersionMax are over all sampled spans of the rollout.
 	PolicyVersionMin int64 `parquet:"policy_version_min"`
 	PolicyVersionMax int64 `parquet:"policy_version_max"`
 
-	TerminationReason string  `parquet:"termination_reason"`
-	TGenerateS        float32 `parquet:"t_generate_s"`
-	TToolS            float32 `parquet:"t_tool_s"`
-	TScoreS           float32 `parquet:"t_score_s"`
+	// TerminationReason is why the rollout ended (trajectory.Termination).
+	TerminationReason string `parquet:"termination_reason"`
+	// TGenerateS, TToolS and TScoreS are seconds in policy calls, in cells and in scoring.
+	TGenerateS float32 `parquet:"t_generate_s"`
+	TToolS     float32 `parquet:"t_tool_s"`
+	TScoreS    float32 `parquet:"t_score_s"`
 
 	// MessagesJSON and GraphJSON are for people and audits; a trainer leaves them unread.
 	MessagesJSON string `parquet:"messages_json"`
@@ -84,12 +91,17 @@ type Row struct {
 
 // Span covers response ids [Start, End) of one origin. Kind is sampled, template or observation.
 type Span struct {
-	Start            int32  `parquet:"start"`
-	End              int32  `parquet:"end"`
-	Kind             string `parquet:"kind"`
-	Turn             int32  `parquet:"turn"`
-	PolicyVersion    int64  `parquet:"policy_version"`
-	PolicyVersionEnd int64  `parquet:"policy_version_end"`
+	// Start and End are positions in response_ids, End excluded.
+	Start int32 `parquet:"start"`
+	End   int32 `parquet:"end"`
+	// Kind is sampled, template or observation.
+	Kind string `parquet:"kind"`
+	// Turn is the generation that the span belongs to, from 0.
+	Turn int32 `parquet:"turn"`
+	// PolicyVersion and PolicyVersionEnd are the versions that began and ended the span; template and
+	// observation spans have none.
+	PolicyVersion    int64 `parquet:"policy_version"`
+	PolicyVersionEnd int64 `parquet:"policy_version_end"`
 }
 
 func rowSpans(spans []trajectory.Span) []Span {
