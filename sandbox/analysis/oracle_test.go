@@ -33,6 +33,8 @@ const (
 	oraclePython  = "../../.venv/sandbox/bin/python"
 	oracleTables  = "../../examples/dabench/tables"
 	oracleResults = "../../docs/measured/provenance.md"
+	// oracleMark is the heading from which on the oracle writes oracleResults; what stands before it stays.
+	oracleMark = "# What the provenance oracle measures"
 )
 
 // oracleSeeds is how often each kind of perturbation is tried, each time with other values.
@@ -577,7 +579,10 @@ func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
 		t.Logf("%s: %s", set, sum)
 	}
 	if *oracleAll {
-		must(t, os.WriteFile(oracleResults, []byte(oracleTable(sums)), 0o600))
+		old, err := os.ReadFile(oracleResults)
+		must(t, err)
+		before, _, _ := strings.Cut(string(old), oracleMark)
+		must(t, os.WriteFile(oracleResults, []byte(before+oracleTable(sums)), 0o600))
 	}
 }
 
@@ -588,7 +593,7 @@ func (t *tally) String() string {
 
 func oracleTable(sums map[string]*tally) string {
 	var out strings.Builder
-	out.WriteString("# What the provenance oracle measures\n\nWritten by `make oracle`; `docs/provenance.md` says what the columns mean.\n\n" +
+	out.WriteString(oracleMark + "\n\nWritten by `make oracle`; `docs/provenance.md` says what the columns mean.\n\n" +
 		"| set | cases | perturbed | runs | changes with a path | missed | compute paths | spurious | loose | strict | untracked | unreached | not comparable |\n" +
 		"| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n")
 	for _, set := range slices.Sorted(maps.Keys(sums)) {

@@ -274,7 +274,7 @@ class Expressions:
 
     def attribute(self, v, name, n):
         kind = v.kind
-        if name[0] == "_":
+        if name and name[0] == "_":
             name = unmangled(name)
         if kind == LIB:
             return V(LIB, 0, 0, v.code, v.reads, v.ctl, v.files, v.flags, lib=(v.lib + "." + name) if v.lib else None)

@@ -14,7 +14,7 @@ class Methods:
     def method(self, v, name, args, kws, n, star):
         values = args + list(kws.values())
         everything = [v] + values
-        if name[0] == "_":
+        if name and name[0] == "_":
             name = unmangled(name)
         if v.kind == BUILTIN and args:
             # list.append(x, y): the object is the first argument.
