@@ -46,6 +46,11 @@ in OUT/reports/DISPATCH/SAMPLE.json.`,
 			if !r.Composed && o.policy != "" {
 				fmt.Fprintf(cmd.ErrOrStderr(), "the list of claims stands in for the report: %s\n", r.Problem)
 			}
+			for _, g := range r.Grounding {
+				if g.Why != "" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s does not hold: %s\n", g.Claim, g.Why)
+				}
+			}
 			_, err = fmt.Fprint(cmd.OutOrStdout(), r.Report)
 			return err
 		},

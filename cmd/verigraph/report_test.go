@@ -10,6 +10,7 @@ import (
 
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/rollout/compose"
+	"github.com/verigraph/verigraph/trajectory"
 )
 
 func reportList(t *testing.T, out string) {
@@ -23,8 +24,23 @@ func reportList(t *testing.T, out string) {
 		require.NoError(t, json.Unmarshal(data, &r))
 		return r
 	}
+	require.Empty(t, stderr)
 	require.Equal(t, []string{"c1"}, record().Claims)
+	require.True(t, *record().Grounding[0].Structural)
+	require.True(t, *record().Grounding[0].Supported)
 	require.False(t, record().Composed)
+
+	stored := filepath.Join(out, "trajectories", "honest-0", "1.json")
+	data, err := os.ReadFile(stored)
+	require.NoError(t, err)
+	var tainted trajectory.Scored
+	require.NoError(t, json.Unmarshal(data, &tainted))
+	tainted.Trajectory.Graph.Grounding[0].Why = "c1: a judge disagrees"
+	data, err = json.Marshal(tainted)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(stored, data, 0o600))
+	_, _, stderr = verigraph(t, "report", out, "local/honest-0/1")
+	require.Contains(t, stderr, "c1 does not hold: c1: a judge disagrees")
 
 	// A server that knows nothing of this rollout refuses the call.
 	script := writeScript(t, scriptLine{"other", []string{"x"}})

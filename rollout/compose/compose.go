@@ -33,6 +33,8 @@ type Writer interface {
 type Record struct {
 	// Claims are the submitted claims in the order of the submission.
 	Claims []string `json:"claims"`
+	// Grounding says of each what holds of it, as it is stored.
+	Grounding []evidence.ClaimGrounding `json:"grounding"`
 	// Report is Markdown; it cites claims as [c1].
 	Report string `json:"report"`
 	// Composed: the model's report passed. Else Report is the list of claims and Problem says why.
@@ -55,7 +57,7 @@ func Compose(ctx context.Context, w Writer, g *evidence.Export, question string)
 	if len(claims) == 0 {
 		return Record{}, fmt.Errorf("compose: nothing was submitted")
 	}
-	r := Record{Report: List(g)}
+	r := Record{Report: List(g), Grounding: g.Grounding}
 	for _, c := range claims {
 		r.Claims = append(r.Claims, c.ID)
 	}
