@@ -196,3 +196,21 @@ func TestConcurrencyStaysWithinItsBounds(t *testing.T) {
 	}
 	require.Equal(t, 2, c.Limit)
 }
+
+func TestATrajectoryWhoseCallFailedLeavesItsEndpointAlsoWhenThatAnswersOthers(t *testing.T) {
+	t.Parallel()
+	b := NewBalancer(3, 8)
+	b.Set([]string{"a", "b"})
+	take := func(session string) string { return acquire(t, b, session, t0) }
+	require.Equal(t, "a", take("other"))
+	require.Equal(t, "b", take("failing"))
+	require.Equal(t, "a", take("third"))
+	require.Equal(t, "b", take("fourth"))
+	b.Release("b", "failing", Failed, t0)
+	b.Release("b", "fourth", Answered, t0) // the endpoint has no failure in a row any more
+	b.Release("a", "other", Answered, t0)
+	b.Release("a", "third", Answered, t0)
+	require.Equal(t, "b", take("fourth"), "this one stays")
+	b.Release("b", "fourth", Answered, t0)
+	require.Equal(t, "a", take("failing"))
+}
