@@ -308,3 +308,11 @@ test-sft-readers: build python $(SWIFT)/.ready $(ORACLE)/.ready ## load a corpus
 
 .PHONY: sft-corpus test-sft-readers
 
+
+# The whole benchmarks are not part of this repository: BENCHMARKS holds dabench/, tablebench/ and dabstep/.
+BENCHMARKS ?=
+
+eval-benchmarks: python ## import and audit whole benchmarks, count the faults of their rules, evaluate all of DABench by a script
+	VERIGRAPH_BENCHMARKS=$(BENCHMARKS) go test -count=1 -v -timeout 60m -run 'Whole|FaultsOfTheOfficialRules' ./cmd/verigraph
+
+.PHONY: eval-benchmarks

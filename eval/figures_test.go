@@ -90,7 +90,7 @@ func TestOverallIsTheMeanOfThePapersFourAndIsNamedPartialWhereOneIsMissing(t *te
 	require.InDelta(t, (100+0+100+80)/4.0, whole.Overall.Score.Value, 1e-9, "DABStep is no part of it")
 	require.Equal(t, "Overall", whole.Overall.Name())
 	part := Build(Setup{Samples: 1}, runs[:1], all[:1], 1)
-	require.Equal(t, "Overall (partial, without DSBench and TableBench and DABStep-Research)", part.Overall.Name())
+	require.Equal(t, "Overall (partial, without DSBench, TableBench, DABStep-Research)", part.Overall.Name())
 	require.Nil(t, Build(Setup{}, runs[4:], all[4:], 1).Overall)
 }
 

@@ -52,7 +52,11 @@ func WriteHTML(w io.Writer, r Report) error {
 	p.Head2 = []string{"benchmark", "items", "score", "fixed rule", "submitted", "unscored", "Grounding Rate"}
 	var rows []bar
 	if r.Overall != nil {
-		rows = append(rows, bar{label: r.Overall.Name(), value: &r.Overall.Score})
+		label := "Overall"
+		if len(r.Overall.Without) > 0 {
+			label = "Overall (partial)"
+		}
+		rows = append(rows, bar{label: label, value: &r.Overall.Score})
 	}
 	for _, b := range r.Benchmarks {
 		rows = append(rows, bar{label: b.Title, value: b.Score, second: b.Fix, note: marked(b.Figures)})

@@ -40,7 +40,7 @@ func bars(title string, rows []bar) template.HTML {
 	for i, r := range rows {
 		y := float64(plotTop + plotRow*i)
 		mid := y + plotRow/2
-		fmt.Fprintf(&b, `<text class="label" x="%d" y="%.1f">%s</text>`, plotLabels-10, mid+4, esc(shorten(r.label, 32)))
+		fmt.Fprintf(&b, `<text class="label" x="%d" y="%.1f">%s</text>`, plotLabels-10, mid+4, esc(shorten(r.label, 28)))
 		note := r.note
 		if r.value != nil {
 			fmt.Fprintf(&b, `<rect class="bar" x="%d" y="%.1f" width="%.1f" height="14" rx="2"><title>%s: %s</title></rect>`,

@@ -57,7 +57,7 @@ type Overall struct {
 // Name is what tables call it.
 func (o Overall) Name() string {
 	if len(o.Without) > 0 {
-		return "Overall (partial, without " + strings.Join(o.Without, " and ") + ")"
+		return "Overall (partial, without " + strings.Join(o.Without, ", ") + ")"
 	}
 	return "Overall"
 }

@@ -86,7 +86,7 @@ func TestAnEvaluationWithSeveralSamplesCountsWhatWasNotAnsweredAsWrong(t *testin
 	report := readFile(t, out, "report.md")
 	require.Contains(t, report, "| score (mean@4) |")
 	require.Contains(t, report, "| pass@4 | 100.00 (3 items) |")
-	require.Contains(t, report, "Overall (partial, without DSBench and TableBench and DABStep-Research)")
+	require.Contains(t, report, "Overall (partial, without DSBench, TableBench, DABStep-Research)")
 }
 
 func TestWhatIsWrongWithAnEvaluationsFlagsIsNamed(t *testing.T) {

@@ -190,16 +190,21 @@ func (o evalRunOptions) generate(ctx context.Context, m *eval.Manifest, dir stri
 	if err := keepItems(o.run.out, in); err != nil {
 		return err
 	}
+	// Booked before the work: a killed evaluation can be scored too.
+	run.Items, run.Input, run.Replay = len(in.prompts), id.Input, string(cfg.Rollout.Replay)
+	if len(o.without) > 0 {
+		run.Note = "Asked without " + strings.Join(o.without, ", ") + ": items that need them cannot be answered."
+	}
+	if err := m.Write(dir); err != nil {
+		return err
+	}
 	_, sum, runErr, err := runLine(ctx, o.run, cfg, in, stderr)
 	if err != nil {
 		return err
 	}
-	run.Items, run.Input, run.Tier, run.Replay = len(in.prompts), id.Input, sum.Tier, string(cfg.Rollout.Replay)
+	run.Tier = sum.Tier
 	run.Complete = sum.Complete && runErr == nil && ctx.Err() == nil
 	run.WallSeconds, run.PeakMemoryMiB, run.Runs = run.WallSeconds+sum.WallSeconds, max(run.PeakMemoryMiB, sum.PeakMemoryMiB), run.Runs+1
-	if len(o.without) > 0 {
-		run.Note = "Asked without " + strings.Join(o.without, ", ") + ": items that need them cannot be answered."
-	}
 	if err := m.Write(dir); err != nil {
 		return errors.Join(runErr, err)
 	}

@@ -33,6 +33,7 @@ func newImport() *cobra.Command {
 	f.StringVar(&o.config.Labels, "labels", "", "labels file (dabench)")
 	f.StringVar(&o.config.DataDir, "data-dir", "", "directory of the data files")
 	f.StringVar(&o.config.TablesDir, "tables", "", "directory for the tables inside a tablebench file (default: beside --out)")
+	f.StringSliceVar(&o.config.Without, "without", nil, "files of a shared context that are not at hand (dabstep, dabstep_research)")
 	f.StringVar(&o.blob, "blob", "", "object store that gets the data files by hash")
 	f.StringVar(&o.split, "split", "train", "split to state in verl Parquet")
 	f.StringVar(&o.report, "report", "", "write what was found out about every data file there, as JSON")
