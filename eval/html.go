@@ -108,7 +108,7 @@ func htmlOf(b BenchmarkReport, samples int) htmlSection {
 		p := htmlPlot{Title: "By " + t.Key, Fixed: true, Head: []string{t.Key, "items", "score", "fixed rule", "submitted", "unscored", "Grounding Rate"}}
 		var rows []bar
 		for _, r := range t.Rows {
-			rows = append(rows, bar{label: r.Value, value: r.Score, second: r.Fix, note: fmt.Sprintf("  n=%d", r.Items)})
+			rows = append(rows, bar{label: r.Value, value: r.Score, second: r.Fix, note: fmt.Sprintf(" (n = %d)", r.Items)})
 			p.Rows = append(p.Rows, []string{r.Value, fmt.Sprint(r.Items), r.Score.String(), r.Fix.value(), r.Submission.value(), r.UnscoredShare(), r.Grounding.Rate.value()})
 		}
 		p.Plot = bars("score by "+t.Key, rows)

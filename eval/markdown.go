@@ -32,7 +32,7 @@ func WriteMarkdown(w io.Writer, r Report) error {
 
 // Sentence says what the evaluation was made with.
 func (s Setup) Sentence(seed uint64) string {
-	return fmt.Sprintf("Agent %s, model %s (%s), %d sample(s) per item, seed %d, %s, judge %s. Scores and rates are in percent, "+
+	return fmt.Sprintf("Agent %s, model %s (%s), samples per item: %d, seed %d, %s, judge %s. Scores and rates are in percent, "+
 		"with 95 %% intervals of a bootstrap over items (%d replicates, seed %d).", s.Agent, s.Model, s.API, s.Samples, s.Seed, s.Sampling, s.Judge, replicates, seed)
 }
 

@@ -45,8 +45,10 @@ func bars(title string, rows []bar) template.HTML {
 		if r.value != nil {
 			fmt.Fprintf(&b, `<rect class="bar" x="%d" y="%.1f" width="%.1f" height="14" rx="2"><title>%s: %s</title></rect>`,
 				plotLabels, mid-7, max(scale(r.value.Value)-plotLabels, 0.5), esc(r.label), r.value)
-			fmt.Fprintf(&b, `<path class="whisker" d="M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8"/>`,
-				scale(r.value.Low), mid, scale(r.value.High), scale(r.value.Low), mid-4, scale(r.value.High), mid-4)
+			if r.value.Low < r.value.High {
+				fmt.Fprintf(&b, `<path class="whisker" d="M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8"/>`,
+					scale(r.value.Low), mid, scale(r.value.High), scale(r.value.Low), mid-4, scale(r.value.High), mid-4)
+			}
 			note = r.value.value() + note
 		}
 		if r.second != nil {

@@ -81,7 +81,7 @@ func WriteVerificationHTML(w io.Writer, title, judge string, seed uint64, settin
 	var rows []bar
 	for g := range settings[0].Scores {
 		for _, s := range settings {
-			rows = append(rows, bar{label: s.Scores[g].Group + ", " + s.Name, value: s.F1[g], note: fmt.Sprintf("  n=%d", s.Scores[g].Wrong+s.Scores[g].Right)})
+			rows = append(rows, bar{label: s.Scores[g].Group + ", " + s.Name, value: s.F1[g], note: fmt.Sprintf(" (n = %d)", s.Scores[g].Wrong+s.Scores[g].Right)})
 		}
 	}
 	p.Overall = bars("F1 by group and setting", rows)
