@@ -82,16 +82,27 @@ func startProc(t *testing.T, path string, args ...string) *proc {
 	return p
 }
 
-// buildAll builds the programs of the cluster, the NATS server of the module graph among them.
+// built are the programs of the cluster, the NATS server of the module graph among them; TestMain removes them.
+var built = sync.OnceValues(func() (string, error) {
+	bin, err := os.MkdirTemp("", "verigraph-bin")
+	if err != nil {
+		return "", err
+	}
+	builtDir = bin
+	cmd := exec.Command("go", "build", "-o", bin+"/", "./cmd/rollout-worker", "./cmd/reward-server", "github.com/nats-io/nats-server/v2")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return bin, fmt.Errorf("%w: %s", err, out)
+	}
+	return bin, nil
+})
+
+var builtDir string
+
 func buildAll(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
-	for _, pkg := range []string{"./cmd/rollout-worker", "./cmd/reward-server", "github.com/nats-io/nats-server/v2"} {
-		cmd := exec.Command("go", "build", "-o", bin+"/", pkg)
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	bin, err := built()
+	require.NoError(t, err)
 	return bin
 }
 

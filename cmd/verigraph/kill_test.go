@@ -113,30 +113,18 @@ type killed struct {
 
 const killedPrompts = "prompts.jsonl"
 
-// startKilled starts NATS, two reward servers, a worker with real sessions and a trainer, each in a process of its own.
-func startKilled(t *testing.T, prompts int) *killed {
+// startKilled starts NATS with its store, two reward servers, a worker with real sessions and a trainer, each in a process of its own.
+func startKilled(t *testing.T, prompts int, natsStore string) *killed {
 	t.Helper()
 	bin, dir := buildAll(t), t.TempDir()
 	k := &killed{disk: filepath.Join(dir, "disk")}
 	require.NoError(t, os.Mkdir(k.disk, 0o755))
 	k.fill, k.free = smallDisk(t, k.disk)
 	port := freePort(t)
-	k.nats = supervise(t, filepath.Join(bin, "nats-server"), "-js", "-a", "127.0.0.1", "-p", port, "-sd", filepath.Join(dir, "nats"))
+	k.nats = supervise(t, filepath.Join(bin, "nats-server"), "-js", "-a", "127.0.0.1", "-p", port, "-sd", natsStore)
 	k.nats.await(t, "Server is ready")
 
-	var questions, turns strings.Builder
-	for i := range prompts {
-		fmt.Fprintf(&questions, `{"id":"%d","question":"q","answer":{"n":"1"},"data_source":"dabench"}`+"\n", i)
-		fmt.Fprintf(&turns, `{"prompt_id":"%d","turns":["<think>\nIt is one.\n</think>\n<code_interpreter>\nsubmit_answer(bind(\"@n[{n}]\", n=1))\n</code_interpreter>"]}`+"\n", i)
-	}
-	script, err := scripted.ReadScript(strings.NewReader(turns.String()), "script")
-	require.NoError(t, err)
-	server, err := scripted.New(script, scripted.Defaults())
-	require.NoError(t, err)
-	policyURL, stop, err := server.Start(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(stop)
-
+	questions, policyURL := onePrompts(t, 0, prompts)
 	for i := range k.servers {
 		k.feeds[i] = "127.0.0.1:" + freePort(t)
 		path := shipped(t, "reward-server.yaml", "nats://127.0.0.1:4222", "nats://127.0.0.1:"+port+"\n  ack_wait: 1s\n  max_deliver: 1000",
@@ -147,18 +135,44 @@ func startKilled(t *testing.T, prompts int) *killed {
 			k.config = path
 		}
 		k.servers[i] = supervise(t, filepath.Join(bin, "reward-server"), "--config", path)
-		k.servers[i].await(t, `"ready"`)
 	}
-	supervise(t, filepath.Join(bin, "rollout-worker"), "--config", shipped(t, "rollout-worker.yaml",
-		"127.0.0.1:4222", "127.0.0.1:"+port, "ack_wait: 5s", "ack_wait: 1s", "max_deliver: 6", "max_deliver: 1000", "/var/lib/verigraph", k.disk,
-		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
-		"127.0.0.1:9090", "127.0.0.1:"+freePort(t))).await(t, `"ready"`)
-	code, _, stderr := verigraph(t, "submit", "--config", k.config, "--final", "--prompts", write(t, killedPrompts, questions.String()))
+	worker := supervise(t, filepath.Join(bin, "rollout-worker"), "--config", workerOf(t, port, k.disk, policyURL))
+	for _, p := range append(k.servers[:], worker) {
+		p.await(t, `"ready"`)
+	}
+	code, _, stderr := verigraph(t, "submit", "--config", k.config, "--final", "--prompts", write(t, killedPrompts, questions))
 	require.Zero(t, code, stderr)
 	k.saved = filepath.Join(dir, "trainer")
 	require.NoError(t, os.Mkdir(k.saved, 0o755))
 	k.trainer = supervise(t, ".venv/client/bin/python", "cmd/verigraph/testdata/killed_trainer.py", k.saved, k.feeds[0], k.feeds[1])
 	return k
+}
+
+// onePrompts are n questions whose answer is one, and the address of a policy that says so.
+func onePrompts(t *testing.T, from, n int) (questions, policyURL string) {
+	t.Helper()
+	var prompts, turns strings.Builder
+	for i := from; i < from+n; i++ {
+		fmt.Fprintf(&prompts, `{"id":"%d","question":"q","answer":{"n":"1"},"data_source":"dabench"}`+"\n", i)
+		fmt.Fprintf(&turns, `{"prompt_id":"%d","turns":["<think>\nIt is one.\n</think>\n<code_interpreter>\nsubmit_answer(bind(\"@n[{n}]\", n=1))\n</code_interpreter>"]}`+"\n", i)
+	}
+	script, err := scripted.ReadScript(strings.NewReader(turns.String()), "script")
+	require.NoError(t, err)
+	server, err := scripted.New(script, scripted.Defaults())
+	require.NoError(t, err)
+	policyURL, stop, err := server.Start(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	return prompts.String(), policyURL
+}
+
+// workerOf is the configuration of a worker that gives up nothing and is replaced soon.
+func workerOf(t *testing.T, natsPort, dir, policyURL string) string {
+	t.Helper()
+	return shipped(t, "rollout-worker.yaml",
+		"127.0.0.1:4222", "127.0.0.1:"+natsPort, "ack_wait: 5s", "ack_wait: 1s", "max_deliver: 6", "max_deliver: 1000", "/var/lib/verigraph", dir,
+		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
+		"127.0.0.1:9090", "127.0.0.1:"+freePort(t))
 }
 
 // leads is the index of the server that leads.
@@ -186,7 +200,15 @@ func smallDisk(t *testing.T, dir string) (fill, free func()) {
 		t.Logf("the disk is not filled but made read-only, since %s cannot be mounted: %v", dir, err)
 		require.NotZero(t, os.Geteuid(), "root writes to read-only directories")
 		chmod := func(mode os.FileMode) func() {
-			return func() { require.NoError(t, os.Chmod(filepath.Join(dir, "batches"), mode)) }
+			return func() {
+				dirs, err := filepath.Glob(filepath.Join(dir, "*"))
+				require.NoError(t, err)
+				for _, d := range append(dirs, dir) {
+					if info, err := os.Stat(d); err == nil && info.IsDir() {
+						require.NoError(t, os.Chmod(d, mode))
+					}
+				}
+			}
 		}
 		return chmod(0o555), chmod(0o755)
 	}
@@ -241,7 +263,10 @@ func TestNothingIsLostOrRepeatedWhenProcessesAreKilled(t *testing.T) {
 	}
 	rand.New(rand.NewPCG(uint64(seed), 1)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	prompts := 8*len(order) + 8
-	k := startKilled(t, prompts)
+	if kills == 1 { // the short run needs no more than work at every kill
+		prompts = 4*len(order) + 4
+	}
+	k := startKilled(t, prompts, t.TempDir())
 	for i, kind := range order {
 		require.Contains(t, k.trainer.next(t, "trained", "complete"), "trained", "the run was over before everything was killed")
 		t.Logf("%d: %s", i, kind)

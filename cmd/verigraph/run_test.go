@@ -24,7 +24,10 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.MaybeInit()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(builtDir) // nothing where nothing was built
+		os.Exit(code)
+	}))
 }
 
 const (

@@ -559,6 +559,9 @@ func TestGreedyValidationOfOneRolloutSharesNoBatchWithTraining(t *testing.T) {
 func TestLeaderConfigNamesEveryWrongKey(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, leader.Defaults().Validate())
+	one := leader.Defaults()
+	one.MinValid = 1
+	require.ErrorContains(t, one.Validate(), "leader.min_valid: 1")
 	err := leader.Config{GroupSize: 1, BatchGroups: 5, MaxGroups: 2, MinValid: 3, MaxStaleness: -2}.Validate()
 	for _, key := range []string{"leader.group_size", "leader.max_groups", "leader.min_valid", "leader.max_staleness", "leader.filter.metric"} {
 		require.ErrorContains(t, err, key)

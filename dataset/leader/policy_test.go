@@ -605,33 +605,40 @@ func TestWeightsShareDispatchesOutAndPriorityGoesFirst(t *testing.T) {
 	require.Equal(t, map[string]int{"math": 30, "tables": 10}, count)
 }
 
-func TestEasyPromptsOfAnEarlierPolicyComeLessOften(t *testing.T) {
+func TestEasyAndHardPromptsOfAnEarlierPolicyComeByTheirWeights(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
-	published := make(chan task.Dispatch, 100)
-	m.onPublish = func(d task.Dispatch) { published <- d }
-	cfg := config()
-	cfg.MaxGroups = 64
-	cfg.Difficulty.Key, cfg.Difficulty.Weights = "pass_rate", map[string]float64{"easy": 0.25}
-	l := m.leader(t, cfg)
-	leading(t, l)
-	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
-	for i := range 30 {
-		easy, normal := prompt(fmt.Sprintf("e%d", i)), prompt(fmt.Sprintf("n%d", i))
-		easy.Prompt.Meta = []byte(`{"pass_rate": 0.95}`)
-		normal.Prompt.Meta = []byte(`{"pass_rate": 0.5}`)
-		m.backlog <- easy
-		m.backlog <- normal
+	for pool, accuracy := range map[string][2]string{ // just in the pool, just outside
+		"easy": {"0.9", "0.89"},
+		"hard": {"0.1", "0.11"},
+	} {
+		t.Run(pool, func(t *testing.T) {
+			t.Parallel()
+			m := newMemory()
+			published := make(chan task.Dispatch, 100)
+			m.onPublish = func(d task.Dispatch) { published <- d }
+			cfg := config()
+			cfg.MaxGroups = 64
+			cfg.Difficulty.Key, cfg.Difficulty.Weights = "pass_rate", map[string]float64{pool: 0.25}
+			l := m.leader(t, cfg)
+			leading(t, l)
+			require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
+			for i := range 30 {
+				in, out := prompt(fmt.Sprintf("in%d", i)), prompt(fmt.Sprintf("out%d", i))
+				in.Prompt.Meta, out.Prompt.Meta = []byte(`{"pass_rate": `+accuracy[0]+`}`), []byte(`{"pass_rate": `+accuracy[1]+`}`)
+				m.backlog <- in
+				m.backlog <- out
+			}
+			until(t, l, func() bool { return l.Backlog() == 60 })
+			require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
+			in := 0
+			for range 25 {
+				if (<-published).Prompt.ID[0] == 'i' {
+					in++
+				}
+			}
+			require.Equal(t, 5, in)
+		})
 	}
-	until(t, l, func() bool { return l.Backlog() == 60 })
-	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
-	easy := 0
-	for range 25 {
-		if (<-published).Prompt.ID[0] == 'e' {
-			easy++
-		}
-	}
-	require.Equal(t, 5, easy)
 }
 
 func TestMembersWithoutARewardOrWithoutTokensEnterNoStatistic(t *testing.T) {

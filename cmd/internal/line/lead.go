@@ -171,7 +171,12 @@ func (l *Lead) set(cur *leader.Leader) {
 	l.changed = make(chan struct{})
 }
 
+// cannot keeps why nobody leads here, for those who ask. A nats-server that could not write to its store goes on and
+// answers nothing that has to be stored.
 func (l *Lead) cannot(why error) {
+	if errors.Is(why, context.DeadlineExceeded) || errors.Is(why, jetstream.ErrLeaseLost) {
+		why = fmt.Errorf("%w (if this stays: the disk of NATS may be full; with room again, nats-server has to be started anew)", why)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.why = why
