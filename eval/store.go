@@ -41,7 +41,8 @@ func ReadManifest(dir string) (Manifest, error) {
 	return m, nil
 }
 
-// OpenManifest opens a directory for more rollouts of setup: a new one, or one of the same setup.
+// OpenManifest opens a directory for more rollouts of setup: a new one, or one of the same setup. It writes
+// nothing.
 func OpenManifest(dir string, setup Setup) (Manifest, error) {
 	m, err := ReadManifest(dir)
 	switch {
@@ -49,8 +50,7 @@ func OpenManifest(dir string, setup Setup) (Manifest, error) {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 			return m, fmt.Errorf("%s is not empty and holds no evaluation", dir)
 		}
-		m = Manifest{Setup: setup}
-		return m, m.Write(dir)
+		return Manifest{Setup: setup}, nil
 	case err != nil:
 		return m, err
 	}

@@ -128,3 +128,33 @@ func TestEveryCommandOfTheEvaluationPageExists(t *testing.T) {
 		require.NoError(t, cmd.Args(cmd, cmd.Flags().Args()), line)
 	}
 }
+
+func TestTableBenchWritesItsTablesOutAndIsReportedByTypeBesideItsScriptsOverall(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "e")
+	prompts := write(t, "t.jsonl", `{"id":"a1","qtype":"NumericalReasoning","qsubtype":"Aggregation","table":{"columns":["n"],"data":[["10"],["11.2"]]},"question":"Mean?","answer":"10.6"}
+{"id":"a2","qtype":"NumericalReasoning","qsubtype":"Aggregation","table":{"columns":["n"],"data":[["10"],["11.2"]]},"question":"Mean?","answer":"10.6"}
+{"id":"b","qtype":"DataAnalysis","qsubtype":"DescriptiveAnalysis","table":{"columns":["n"],"data":[["x"]]},"question":"Describe.","answer":"the table has one row"}
+`)
+	mean := "import pandas as pd\nm = pd.read_csv('table.csv').n.mean()\n"
+	lines := []any{
+		scriptLine{"a1", []string{cellTurn(mean + "submit_answer([bind('@answer[{m:.1f}]', m=m)])")}},
+		scriptLine{"a2", []string{cellTurn(mean + "x = m * 10\nsubmit_answer([bind('@answer[{x:.0f}]', x=x)])")}},
+		scriptLine{"b", []string{cellTurn("import pandas as pd\nn = len(pd.read_csv('table.csv'))\nsubmit_answer([bind('Final Answer: the table has {n} row', n=n)])")}},
+	}
+	evaluate(t, out, "tablebench", prompts, "", lines)
+	records, err := eval.ReadRecords(out)
+	require.NoError(t, err)
+	require.Len(t, records, 3)
+	require.FileExists(t, filepath.Join(out, "tables", "tablebench", "a1", "table.csv"))
+	require.Equal(t, 1.0, *records[0].Value)
+	require.Equal(t, 1.0, *records[1].Value, "106 is 10.6 by the official rule")
+	require.Zero(t, *records[1].Fixed)
+	require.True(t, records[1].Binary)
+	require.InDelta(t, 0.75, *records[2].Value, 1e-9, "ROUGE-L of 'table has 1 row' and 'table has one row'")
+	require.False(t, records[2].Binary)
+	report := readFile(t, out, "report.md")
+	require.Contains(t, report, "| TableBench | 3 x 1 | 91.67 [75.00, 100.00] |")
+	require.Contains(t, report, "| NumericalReasoning | 2 | 100.00 [100.00, 100.00] | 50.00 |")
+	require.Contains(t, report, "| overall as the script prints it (Pass@1 not times 100) | 91.67 |")
+}

@@ -87,13 +87,17 @@ func (o evalRunOptions) execute(ctx context.Context, changed func(string) bool, 
 	}
 	dir := o.run.out
 	o.run.out = filepath.Join(dir, bench.Name)
-	cfg, in, err := o.prepare(ctx, bench, dir, changed)
+	cfg, err := o.config(bench, dir, changed)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	m, err := eval.OpenManifest(dir, o.setup(cfg))
 	if err != nil {
 		return usage(fmt.Errorf("--out: %w", err))
+	}
+	in, err := o.items(ctx)
+	if err != nil {
+		return err
 	}
 	if err := o.generate(ctx, &m, dir, bench, cfg, in, stderr); err != nil {
 		return err
@@ -104,15 +108,15 @@ func (o evalRunOptions) execute(ctx context.Context, changed func(string) bool, 
 	return o.score.run(ctx, dir, o.run.configFile, stdout, stderr)
 }
 
-// prepare imports the items and builds the run's configuration; nothing is started yet.
-func (o *evalRunOptions) prepare(ctx context.Context, bench eval.Benchmark, dir string, changed func(string) bool) (config.Config, input, error) {
+// config builds the run's configuration and checks it; nothing is read or started yet.
+func (o *evalRunOptions) config(bench eval.Benchmark, dir string, changed func(string) bool) (config.Config, error) {
 	o.run.in.format, o.run.in.Without = string(bench.Format), o.without
 	if bench.Format == dataset.FormatTableBench {
 		o.run.in.TablesDir = filepath.Join(dir, "tables", bench.Name)
 	}
 	cfg, err := o.run.resolve(changed)
 	if err != nil {
-		return cfg, input{}, usage(err)
+		return cfg, err
 	}
 	cfg.Run = strings.ReplaceAll(bench.Name, "_", "-")
 	cfg.Rollout.Agent = rollout.Agent(o.agent)
@@ -128,21 +132,23 @@ func (o *evalRunOptions) prepare(ctx context.Context, bench eval.Benchmark, dir 
 	if strings.HasPrefix(o.run.policy, scriptPrefix) {
 		check.Policy.BaseURL, check.Policy.Model, check.Policy.Tokenizer = "http://127.0.0.1", "scripted", "scripted"
 	} else if cfg.Policy.BaseURL == "" {
-		return cfg, input{}, usage(errors.New("--policy: an endpoint URL or script:FILE is needed"))
+		return cfg, errors.New("--policy: an endpoint URL or script:FILE is needed")
 	}
-	if err := errors.Join(check.ValidateWorker(), cfg.ValidateReward()); err != nil {
-		return cfg, input{}, usage(err)
-	}
+	return cfg, errors.Join(check.ValidateWorker(), cfg.ValidateReward())
+}
+
+// items imports the benchmark.
+func (o *evalRunOptions) items(ctx context.Context) (input, error) {
 	in, err := o.run.in.load(ctx)
 	if err != nil {
-		return cfg, in, err
+		return in, err
 	}
 	in.references = withHidden(in)
 	for i := range in.prompts {
 		in.prompts[i].Sampling = &task.Sampling{N: &o.samples}
 	}
 	o.run.validate = true
-	return cfg, in, nil
+	return in, nil
 }
 
 // withHidden gives items whose answer is hidden a reference without one: they are asked like the others.
