@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -639,6 +641,115 @@ func TestEasyAndHardPromptsOfAnEarlierPolicyComeByTheirWeights(t *testing.T) {
 			require.Equal(t, 5, in)
 		})
 	}
+}
+
+func TestASourceThatHadNoPromptsDoesNotMakeUpForIt(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 100)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	cfg := config()
+	cfg.MaxGroups, cfg.Weights = 64, map[string]float64{"early": 1, "late": 1}
+	l := m.leader(t, cfg)
+	leading(t, l)
+	add := func(source string, from, n int) {
+		for i := from; i < from+n; i++ {
+			it := prompt(fmt.Sprint(source, i))
+			it.Prompt.DataSource = source
+			m.backlog <- it
+		}
+	}
+	add("early", 0, 20)
+	for range 20 {
+		<-published
+	}
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
+	add("late", 0, 20)
+	add("early", 20, 20)
+	until(t, l, func() bool { return l.Backlog() == 40 })
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
+	count := map[string]int{}
+	for range 20 {
+		count[(<-published).Prompt.DataSource]++
+	}
+	require.InDelta(t, 10, count["late"], 1)
+}
+
+func TestValidationAndTrainingTakeTurnsWhileBothWait(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 100)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	cfg := config()
+	cfg.MaxGroups = 64
+	l := m.leader(t, cfg)
+	leading(t, l)
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Paused: true}, 0))
+	for i := range 20 {
+		it := prompt(fmt.Sprint(i))
+		it.Validate = i < 10
+		if i == 9 {
+			it.Priority = 1
+		}
+		m.backlog <- it
+	}
+	until(t, l, func() bool { return l.Backlog() == 20 })
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{}, 0))
+	validate, first := 0, ""
+	for range 10 {
+		if d := <-published; d.Validate {
+			validate++
+			if first == "" {
+				first = d.Prompt.ID
+			}
+		}
+	}
+	require.Equal(t, 5, validate)
+	require.Equal(t, "9", first, "of the higher priority")
+}
+
+func TestTheStatusHasTheRateOfTheLastMinuteAndTheAgesOfBatches(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	published := make(chan task.Dispatch, 10)
+	m.onPublish = func(d task.Dispatch) { published <- d }
+	var seconds atomic.Int64
+	cfg := config()
+	cfg.MaxStaleness = 1
+	submit(m, 2, false)
+	l := m.leaderWith(t, cfg, func(d *leader.Deps) { d.Now = func() time.Time { return time.Unix(seconds.Load(), 0) } })
+	leading(t, l)
+	a, b := <-published, <-published
+	require.NoError(t, l.SetPolicy(t.Context(), leader.Policy{Version: 1}, 0))
+	m.scored <- valued(a, 0, 0, 1)
+	m.scored <- valued(b, 1, 0, 1)
+	until(t, l, func() bool { return l.Last() == 1 })
+	progress := func() leader.Progress {
+		p, err := l.Progress(t.Context())
+		require.NoError(t, err)
+		return p
+	}
+	require.InDelta(t, 4.0/60, progress().PerSecond, 1e-9)
+	require.Equal(t, map[int64]int{1: 1}, progress().Ages)
+	seconds.Store(61)
+	require.Zero(t, progress().PerSecond)
+}
+
+func TestValidationGroupsThatFailUseUpNoRound(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	m.onPublish = func(d task.Dispatch) { m.scored <- group(d, trajectory.ScoreLost, trajectory.ScoreLost) }
+	cfg := config()
+	cfg.Filter.Enabled, cfg.Filter.MaxRounds, cfg.Filter.Exhausted = true, 1, leader.ExhaustedStop
+	for i := range 6 {
+		it := prompt(fmt.Sprint(i))
+		it.Validate = true
+		m.backlog <- it
+	}
+	m.backlog <- leader.BacklogItem{Final: true}
+	l := m.leader(t, cfg)
+	run(t, l)
+	require.Equal(t, leader.Ledger{Dispatched: 12, Failed: 12}, ledgerOf(t, l))
 }
 
 func TestMembersWithoutARewardOrWithoutTokensEnterNoStatistic(t *testing.T) {
