@@ -73,7 +73,8 @@ func TestQRDataQuestionsCarryTheirChoicesAndTheirPlaceAsID(t *testing.T) {
 func TestResearchQuestionsKeepTheirChecklistOnTheReferenceSideAndMayLackAContextFile(t *testing.T) {
 	t.Parallel()
 	dir := place(t, map[string]string{
-		"r.jsonl":       `{"id":0,"files":["fees.json","payments.csv"],"question":"Write about fees.","checklist":"- fees","type":"Open"}` + "\n",
+		"r.jsonl": `{"id":0,"files":["fees.json","payments.csv"],"question":"Write about fees.","checklist":"- fees","type":"Data Insight"}` + "\n" +
+			`{"id":1,"files":["fees.json"],"question":"Write.","checklist":"","type":"Open"}` + "\n",
 		"ctx/fees.json": "[]",
 	})
 	c := dataset.ImportConfig{Prompts: filepath.Join(dir, "r.jsonl"), DataDir: filepath.Join(dir, "ctx"), Format: dataset.FormatResearch}
@@ -86,4 +87,5 @@ func TestResearchQuestionsKeepTheirChecklistOnTheReferenceSideAndMayLackAContext
 	require.NotContains(t, string(in.Prompts[0].Meta), "fees")
 	require.Contains(t, in.Prompts[0].Question, "Data files: fees.json")
 	require.Equal(t, "- fees", in.References[0].Text)
+	require.Len(t, in.References, 2, "an open question has no checklist and is judged all the same")
 }

@@ -66,8 +66,10 @@ func (m Measuring) Record(ctx context.Context, it items.Item, t *trajectory.Traj
 	return r, ctx.Err()
 }
 
-// hidden: there is neither an answer nor a rubric.
-func hidden(ref task.Reference) bool { return len(ref.Answers) == 0 && ref.Text == "" }
+// hidden: there is no answer, and the benchmark's rubric does not do without.
+func hidden(ref task.Reference) bool {
+	return len(ref.Answers) == 0 && ref.Text == "" && ref.DataSource != Research
+}
 
 // grade takes the headline value from the official score.
 func (r *Record) grade(b Benchmark, s trajectory.Score) {

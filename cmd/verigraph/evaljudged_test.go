@@ -45,7 +45,7 @@ func TestBenchmarksOfOnePolicyShareADirectoryAndHiddenAnswersAndJudgesAreStated(
 	require.Contains(t, report, "Asked without payments.csv")
 	require.NotContains(t, report, "Overall (partial", "DABStep is no part of it")
 
-	research := write(t, "research.jsonl", `{"id":0,"files":["fees.json","payments.csv"],"question":"Write.","checklist":"- all","type":"Open"}
+	research := write(t, "research.jsonl", `{"id":0,"files":["fees.json","payments.csv"],"question":"Write.","checklist":"","type":"Open"}
 {"id":1,"files":["fees.json"],"question":"Write more.","checklist":"- all","type":"Open"}
 `)
 	lines := []any{scriptLine{"0", seven}, scriptLine{"1", []string{"<think>no</think> nothing"}}}
