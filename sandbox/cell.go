@@ -24,6 +24,8 @@ type session struct {
 	// dir is the host directory to remove, empty where the scratch directory dies with the mounts.
 	dir  string
 	cell int
+	// plan is that of a forked session without mounts, until it is started.
+	plan *os.File
 	// free gives back what the engine lent, once the process is gone.
 	free func()
 
@@ -166,16 +168,16 @@ func (r *cellRun) converse(request cellRequest) (*done, error) {
 			return nil, err
 		}
 		f, err := parseFrame(body, r.nonce)
-		if err != nil {
-			return nil, err
-		}
-		if f.Done != nil {
-			if f.Done.Completed != r.completed {
-				return nil, badFrame("%d statements completed, %d reported", f.Done.Completed, r.completed)
-			}
+		switch {
+		case err != nil:
+		case f.Done == nil:
+			err = r.answer(f)
+		case f.Done.Completed != r.completed:
+			err = badFrame("%d statements completed, %d reported", f.Done.Completed, r.completed)
+		default:
 			return f.Done, nil
 		}
-		if err := r.answer(f); err != nil {
+		if err != nil && !(errors.Is(err, errFrame) && s.lenient()) {
 			return nil, err
 		}
 	}

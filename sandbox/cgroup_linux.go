@@ -12,11 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupsOwn makes a control group for every session below the one that this process is in; GroupsOff none.
+// GroupsAuto makes a control group for every session below the one that this process is in where that can be written,
+// GroupsOwn refuses to start without; GroupsOff makes none.
 const (
-	GroupsOff = "off"
-	GroupsOwn = "own"
+	GroupsAuto = "auto"
+	GroupsOwn  = "own"
+	GroupsOff  = "off"
 )
+
+// bornWith is room in a group for what the address space does not count anew: inherited pages that are written, page
+// tables. A cell must meet its MemoryError first, since its namespace then lives.
+const bornWith = 64 << 20
 
 // groups are the control groups of a sandbox's sessions. They are made ahead and used again: an empty group is as
 // good as a new one, and to make one costs a session more than to join it. Its invariant: a live session is alone in
@@ -140,6 +146,15 @@ func removeGroup(base string) {
 	_ = unix.Rmdir(base)
 }
 
+// about says what is limited, and where.
+func (g *groups) about() string {
+	version := 1
+	if g.v2 {
+		version = 2
+	}
+	return fmt.Sprintf("memory and processes (version %d, below %s)", version, filepath.Dir(g.bases[0]))
+}
+
 // take returns an empty group with the limits.
 func (g *groups) take() (*group, error) {
 	g.mu.Lock()
@@ -158,7 +173,7 @@ func (g *groups) take() (*group, error) {
 		}
 		c.dirs = append(c.dirs, dir)
 	}
-	memory := strconv.FormatInt(g.limits.MemoryBytes+g.limits.ScratchBytes, 10)
+	memory := strconv.FormatInt(g.limits.MemoryBytes+g.limits.ScratchBytes+bornWith, 10)
 	files := [][2]string{{"memory.limit_in_bytes", memory}, {"pids.max", strconv.Itoa(g.limits.Processes)}}
 	if g.v2 {
 		files[0][0] = "memory.max"

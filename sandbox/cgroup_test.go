@@ -2,9 +2,11 @@ package sandbox
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/trajectory"
@@ -13,7 +15,7 @@ import (
 func TestASessionHasAControlGroupOfItsOwnAndLeavesNone(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
-	cfg.Groups = GroupsOwn
+	cfg.Groups = GroupsAuto
 	cfg.Limits.MemoryBytes, cfg.Limits.Processes = 1<<30, 20
 	s, err := New(cfg)
 	require.NoError(t, err)
@@ -38,7 +40,7 @@ func TestASessionHasAControlGroupOfItsOwnAndLeavesNone(t *testing.T) {
 		}
 		return ""
 	}
-	require.Contains(t, []string{read("memory.max"), read("memory.limit_in_bytes")}, "1342177280")
+	require.Contains(t, []string{read("memory.max"), read("memory.limit_in_bytes")}, "1409286144")
 	require.Equal(t, "20", read("pids.max"))
 	require.NoError(t, a.Close())
 	// An ended session's group serves the next one.
@@ -51,9 +53,58 @@ func TestASessionHasAControlGroupOfItsOwnAndLeavesNone(t *testing.T) {
 
 func TestWithoutWritableGroupsSessionsStartAndTheReasonIsSaid(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "off", box(t).Stats().Groups)
+	off := own(t, func(c *Config) { c.Groups = GroupsOff })
+	require.Equal(t, "off", off.Stats().Groups)
+	require.Nil(t, off.groups)
+	require.Regexp(t, `^(none: cgroups: |memory and processes \(version [12], below /)`, box(t).Stats().Groups)
 	_, err := (&groups{bases: []string{"/proc"}}).take()
 	require.ErrorContains(t, err, "cgroups: ")
+}
+
+func TestASessionThatOutgrowsItsGroupEndsAndNoOther(t *testing.T) {
+	t.Parallel()
+	s := own(t, func(*Config) {})
+	if s.groups == nil {
+		t.Skip(s.Stats().Groups)
+	}
+	s.groups.close()
+	var err error
+	// Less than the address space, so that the group is what ends it.
+	s.groups, err = openGroups(Limits{MemoryBytes: 160 << 20, ScratchBytes: 1 << 20, Processes: 64})
+	require.NoError(t, err)
+	bystander, hog := start(t, s, nil), start(t, s, nil)
+	run(t, bystander, "x = 1")
+	lost(t, hog, "b = bytearray(b'x') * (600 << 20)", trajectory.CellMemory)
+	require.Equal(t, "1\n", run(t, bystander, "x").Output)
+	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
+}
+
+// TestWhatIsLeftInAVersion2GroupIsKilled needs a version 2 hierarchy, with or without controllers.
+func TestWhatIsLeftInAVersion2GroupIsKilled(t *testing.T) {
+	t.Parallel()
+	var dir string
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err != nil {
+			continue
+		}
+		made, err := os.MkdirTemp(mount, "verigraph-test-")
+		if err != nil {
+			t.Skip(err)
+		}
+		dir = made
+	}
+	if dir == "" {
+		t.Skip("no version 2 hierarchy")
+	}
+	defer func() {
+		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 5*time.Millisecond)
+	}()
+	cmd := exec.Command("sleep", "600")
+	require.NoError(t, cmd.Start())
+	c := &group{dirs: []string{dir}}
+	require.NoError(t, c.join(cmd.Process.Pid))
+	(&groups{v2: true}).give(c)
+	require.ErrorContains(t, cmd.Wait(), "signal: killed")
 }
 
 func groupOf(t *testing.T, sess Session) string {

@@ -26,8 +26,8 @@ type Config struct {
 	// IDRange is which range of user numbers the sessions have when we are root, 0 to 255; -1 takes the first that
 	// no supervisor on this host holds. Name one where supervisors on one host don't see each other's locks.
 	IDRange int `yaml:"id_range"`
-	// Groups is own for a control group of each session (memory, processes) below the one that this process is in, where
-	// that can be written, or off.
+	// Groups is auto for a control group of each session (memory, processes) below the one that this process is in, where
+	// that can be written; own to refuse a start without; or off.
 	Groups string `yaml:"cgroups"`
 	// StartTimeout bounds one start, the time in line not counted.
 	StartTimeout time.Duration `yaml:"start_timeout"`
@@ -69,7 +69,7 @@ func Defaults() Config {
 		Profile:      ProfileDensity,
 		MaxSessions:  64,
 		IDRange:      AnyIDRange,
-		Groups:       GroupsOff,
+		Groups:       GroupsAuto,
 		StartTimeout: 30 * time.Second,
 		Limits: Limits{
 			CellWall:     60 * time.Second,
@@ -100,7 +100,7 @@ func (c Config) Validate() error {
 	bad(c.Engine == EngineZygote || c.Engine == EngineFresh, "engine", "zygote or fresh")
 	bad(c.Profile == ProfileDensity || c.Profile == ProfileThroughput, "profile", "density or throughput")
 	bad(c.MaxSessions >= 1 && c.MaxSessions <= maxSlots, "max_sessions", fmt.Sprintf("1 to %d", maxSlots))
-	bad(c.Groups == GroupsOff || c.Groups == GroupsOwn, "cgroups", "own or off")
+	bad(c.Groups == GroupsAuto || c.Groups == GroupsOwn || c.Groups == GroupsOff, "cgroups", "auto, own or off")
 	bad(c.IDRange >= AnyIDRange && c.IDRange < idRanges, "id_range", fmt.Sprintf("0 to %d, or -1 for any that is free", idRanges-1))
 	bad(c.StartTimeout > 0, "start_timeout", "a positive duration")
 	bad(l.CellWall > 0, "limits.cell_wall", "a positive duration")

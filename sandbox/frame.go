@@ -81,8 +81,11 @@ type startRequest struct {
 	Limits map[string]int64 `json:"limits"`
 	// Clock is the fixed time in seconds since 1970, or absent.
 	Clock *float64 `json:"clock,omitempty"`
-	// Unaudited: no audit hook, for tests.
-	Unaudited bool `json:"unaudited,omitempty"`
+	// Home and Tmp are a forked session's directories where it has no mounts of its own.
+	Home string `json:"home,omitempty"`
+	Tmp  string `json:"tmp,omitempty"`
+	// Off names parts of the runner that tests leave out.
+	Off []string `json:"off,omitempty"`
 }
 
 func newStartRequest(nonce string, l Limits, spec Spec) startRequest {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,13 +12,13 @@ import (
 // hatch prepares this sandbox for forked sessions.
 func (s *Sandbox) hatch(ctx context.Context) error {
 	switch {
-	case !s.tier.namespaces():
-		return errors.New("zygote: sessions without a mount namespace of their own are not forked")
-	case !hasCapability(unix.CAP_SYS_ADMIN):
+	case s.tier == TierNone:
+		return errors.New("zygote: sessions without isolation are not forked")
+	case s.tier.namespaces() && !hasCapability(unix.CAP_SYS_ADMIN):
 		// Data is attached as mounts that we make.
 		return errors.New("zygote: this process may not make mounts (CAP_SYS_ADMIN)")
 	}
-	if p, hidden := s.python.hiddenByTmp(); hidden {
+	if p, hidden := s.python.hiddenByTmp(); hidden && s.tier.namespaces() {
 		// A forked session gets its own /tmp after the interpreter has been mounted.
 		return fmt.Errorf("zygote: the Python environment lies below %s, which every session has for itself: %s", tmpDir, p)
 	}
@@ -26,13 +27,21 @@ func (s *Sandbox) hatch(ctx context.Context) error {
 		return err
 	}
 	s.nest = n
-	spec := s.initSpec(scratchDir, nil)
-	spec.Limits.AddressSpace = uint64(s.addressSpace())
-	if s.plan, err = planFile(spec); err != nil {
+	if !s.tier.namespaces() {
+		return nil // a plan for each session: it names the session's own directory
+	}
+	if s.plan, err = s.planFor(scratchDir, nil); err != nil {
 		s.unhatch()
 		return err
 	}
 	return nil
+}
+
+// planFor is the plan of a session that works in dir.
+func (s *Sandbox) planFor(dir string, files []bindFile) (*os.File, error) {
+	spec := s.initSpec(dir, files)
+	spec.Limits.AddressSpace = uint64(s.addressSpace())
+	return planFile(spec)
 }
 
 // unhatch lets go of what hatch took.

@@ -102,7 +102,7 @@ func TestHostileCellsOfAnUnprivilegedUser(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	binary := filepath.Join(dir, "sandbox.test")
 	copyFile(t, exe, binary)
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHostileCells$|^TestEveryDefenceIsNeeded$", "-test.timeout", "10m", "-test.parallel", "2")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHostileCells$|^TestEveryDefenceIsNeeded$|^TestAConfinedSession", "-test.timeout", "10m", "-test.parallel", "2")
 	cmd.Env = []string{
 		nobodyEnv + "=" + strings.Join(inspected(t).Prefixes, ":"), engineEnv + "=" + string(engine),
 		"HOME=" + tmp, "TMPDIR=" + tmp, "PATH=" + os.Getenv("PATH"),

@@ -338,6 +338,20 @@ func TestAKillThatIsNotOursIsTheKernelsForMemory(t *testing.T) {
 	require.Equal(t, "before\n", res.Output)
 }
 
+func TestAnEndThatIsQueuedWhenTheDeadlineKillsIsATimeout(t *testing.T) {
+	t.Parallel()
+	sess := timed(t, func(l *Limits) { l.CellWall, l.Grace = 500*time.Millisecond, 0 })
+	// The first statement's report is held up until the session is dead; its end waits in the socket by then.
+	g := &graph{onReport: func(evidence.Report) { <-sess.(*session).proc.exited }}
+	res := runWith(t, sess, "x = 1", g)
+	require.Equal(t, trajectory.CellTimeout, res.Status)
+	require.True(t, res.NamespaceLost)
+	require.Equal(t, 1, res.Completed)
+	require.Len(t, g.reports, 1)
+	_, err := sess.Run(t.Context(), "x", g)
+	require.ErrorIs(t, err, ErrSessionLost)
+}
+
 func TestCancellationKillsTheCellAndReturnsTheContextsError(t *testing.T) {
 	t.Parallel()
 	sess := start(t, box(t), nil)

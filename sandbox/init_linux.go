@@ -88,7 +88,7 @@ func runInit(control *os.File) error {
 		{"no_new_privs", !spec.Zygote, func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", !spec.Zygote && spec.Tier.landlock(), func() error { return restrictPaths(spec.rules()) }},
 		{"descriptors", true, func() error { return unix.CloseRange(controlFD+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) }},
-		{"seccomp", !spec.Zygote && spec.Tier.seccomp(), loadFilter},
+		{"seccomp", !spec.Zygote && spec.Tier.seccomp(), func() error { return loadFilter(spec.Tier) }},
 	}
 	for _, s := range steps {
 		if !s.when || spec.Off[s.name] {

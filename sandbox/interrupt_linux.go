@@ -12,11 +12,5 @@ func (p *process) interrupt() bool {
 	if p.reaped {
 		return false
 	}
-	rc, err := p.pidfd.SyscallConn()
-	if err != nil {
-		return false
-	}
-	sent := false
-	_ = rc.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), interruptSignal, nil, 0) == nil })
-	return sent
+	return p.signal(interruptSignal) == nil
 }

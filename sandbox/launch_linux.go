@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +50,13 @@ func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec S
 		}
 		sess.dir = filepath.Dir(dir)
 	}
-	err := s.connect(ctx, sess, 0)
+	var err error
+	if s.nest != nil && s.plan == nil {
+		sess.plan, err = s.planFor(dir, files)
+	}
+	if err == nil {
+		err = s.connect(ctx, sess, 0)
+	}
 	if err == nil {
 		err = s.prepare(ctx, sess, dir, files, spec)
 	}
@@ -107,7 +115,12 @@ func (s *Sandbox) begin(ctx context.Context, sess *session, flags uint32) error 
 	}
 	defer ends.close()
 	if s.nest != nil {
-		return s.nest.fork(ctx, sess, ends, s.plan, flags)
+		plan := s.plan
+		if sess.plan != nil {
+			plan = sess.plan
+			defer plan.Close()
+		}
+		return s.nest.fork(ctx, sess, ends, plan, flags)
 	}
 	var namespaces uintptr
 	if s.tier.namespaces() {
@@ -171,7 +184,7 @@ func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, spec Sp
 		data = []string{dir, dataDir}
 	}
 	start := newStartRequest(nonce, s.cfg.Limits, spec)
-	start.Unaudited = s.off["audit"]
+	start.Off = slices.Sorted(maps.Keys(s.off))
 	start.SysPath, start.DataDirs = s.python.SysPath, data
 	for _, f := range files {
 		start.Files = append(start.Files, f.Name)
@@ -182,7 +195,12 @@ func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, spec Sp
 			writeRaw(sess.control, s.python.Runner, limit), writeFrame(sess.control, start, limit))
 	}
 	if s.nest != nil {
-		send = func() error { return errors.Join(claim(sess.control, files), writeFrame(sess.control, start, limit)) }
+		mounts := files
+		if !s.tier.namespaces() {
+			mounts = nil // they are links in its directory
+			start.Home, start.Tmp = dir, filepath.Join(filepath.Dir(dir), "tmp")
+		}
+		send = func() error { return errors.Join(claim(sess.control, mounts), writeFrame(sess.control, start, limit)) }
 	}
 	if err := send(); err != nil {
 		// The init may have given up already; then its own words explain more.

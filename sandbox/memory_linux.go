@@ -108,11 +108,8 @@ func (p *process) resident() int64 {
 func (p *process) killForMemory() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reaped {
-		return
-	}
-	if rc, err := p.pidfd.SyscallConn(); err == nil {
-		_ = rc.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	if !p.reaped {
+		_ = p.signal(unix.SIGKILL)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +50,8 @@ type nest struct {
 	// runner is the compiled code that the zygote runs.
 	runner []byte
 	ranged bool
+	// home is the zygote's own directory on the host where it has no mounts, else empty.
+	home string
 	// size is the address space of the first zygote, in bytes; later ones differ by little.
 	size int64
 
@@ -94,7 +97,10 @@ func joinNest(ctx context.Context, s *Sandbox) (*nest, error) {
 	nests.mu.Lock()
 	n := nests.all[key]
 	if n == nil {
-		n = newNest(ctx, s, key, preload)
+		if n, err = newNest(ctx, s, key, preload); err != nil {
+			nests.mu.Unlock()
+			return nil, err
+		}
 		nests.all[key] = n
 	}
 	n.users++
@@ -116,23 +122,34 @@ func findHelper(python interpreter) (string, error) {
 	return "", fmt.Errorf("zygote: no %s in the python environment; run make python", helperName)
 }
 
-func newNest(ctx context.Context, s *Sandbox, key nestKey, preload []string) *nest {
-	spec := s.initSpec(scratchDir, nil)
+func newNest(ctx context.Context, s *Sandbox, key nestKey, preload []string) (*nest, error) {
+	dir, home := scratchDir, ""
+	if !s.tier.namespaces() {
+		var err error
+		if dir, err = hostScratch("", 0, nil); err != nil {
+			return nil, fmt.Errorf("zygote: %w", err)
+		}
+		home = filepath.Dir(dir)
+	}
+	spec := s.initSpec(dir, nil)
 	spec.Zygote, spec.Root.Template, spec.Dir = true, true, "/"
 	spec.Limits.AddressSpace = unix.RLIM_INFINITY
 	spec.Argv[len(spec.Argv)-1] = bootstrap + "run('zygote')\n"
-	ids := [3]uint32{0, 0, 0}
-	if s.ranged {
-		ids = [3]uint32{sessionID, 1, 1}
+	var ids [4]uint32
+	if s.tier.namespaces() {
+		ids[3] = 1
+		if s.ranged {
+			ids = [4]uint32{sessionID, 1, 1, 1}
+		}
 	}
 	rehearse := densityCells
 	if key.profile == ProfileThroughput {
 		rehearse = throughputCells
 	}
 	start := newStartRequest("", s.cfg.Limits, Spec{})
-	start.SysPath, start.DataDirs = s.python.SysPath, []string{scratchDir, dataDir}
+	start.SysPath, start.DataDirs = s.python.SysPath, []string{dir, dataDir}
 	n := &nest{
-		key: key, spec: spec, ids: pool, spawn: newSpawner(), runner: s.python.Runner, ranged: s.ranged,
+		key: key, spec: spec, ids: pool, spawn: newSpawner(), runner: s.python.Runner, ranged: s.ranged, home: home,
 		cfg: zygoteConfig{
 			SysPath: s.python.SysPath, Preload: preload, Helper: key.helper, Warm: splitCells(warmCells),
 			Rehearse: splitCells(rehearse), Start: start, Collapse: true, Prefault: true, IDs: ids,
@@ -142,7 +159,7 @@ func newNest(ctx context.Context, s *Sandbox, key nestKey, preload []string) *ne
 	// It outlives the sandbox that happens to be its first user.
 	n.quit, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.turn <- struct{}{}
-	return n
+	return n, nil
 }
 
 func splitCells(text string) []string { return strings.Split(text, "\n# %%\n") }
@@ -279,6 +296,9 @@ func (n *nest) leave() {
 	n.give()
 	n.renewals.Wait()
 	n.spawn.close()
+	if n.home != "" {
+		_ = os.RemoveAll(n.home)
+	}
 }
 
 var errNoID = errors.New("no id is free for another session")

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"sync"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +18,17 @@ const (
 	planLandlock
 	planPath
 	planFilter
+	planDirectory
 )
+
+const (
+	// planMax is PLAN_MAX, and filterPID FILTER_PID of helper/zygote.h.
+	planMax   = 32 << 10
+	filterPID = 0x70696421
+)
+
+// sharedFilter is that of forked sessions without a pid namespace; each puts in its own number.
+var sharedFilter = sync.OnceValues(func() ([]bpf.RawInstruction, error) { return filter(filterPID, true, "execve") })
 
 // plan is what a forked session does to itself, in the form that the helper reads. It comes from the
 // same initSpec as that of a fresh session, so that both end up the same.
@@ -36,8 +48,15 @@ func plan(spec initSpec) ([]byte, error) {
 		b.Write(body.Bytes())
 		b.Write(make([]byte, -body.Len()&7))
 	}
-	record(planScratch, scratchOptions(spec.Root.ScratchBytes))
+	if spec.Tier.namespaces() {
+		record(planScratch, scratchOptions(spec.Root.ScratchBytes))
+	} else {
+		record(planDirectory, spec.Dir)
+	}
 	for _, r := range spec.Limits.list() {
+		if spec.Off["rlimits"] {
+			break
+		}
 		record(planRlimit, uint64(r.resource), r.value, fmt.Sprintf("%s: %d", r.name, r.value))
 	}
 	record(planRlimit, uint64(unix.RLIMIT_AS), spec.Limits.AddressSpace, "address space")
@@ -56,11 +75,18 @@ func plan(spec initSpec) ([]byte, error) {
 	}
 	if spec.Tier.seccomp() && !spec.Off["seccomp"] {
 		// A session is process 1, and the interpreter is there already: nothing is executed any more.
-		raw, err := filter(1, "execve")
+		program := func() ([]bpf.RawInstruction, error) { return filter(1, false, "execve") }
+		if !spec.Tier.namespaces() {
+			program = sharedFilter
+		}
+		raw, err := program()
 		if err != nil {
 			return nil, err
 		}
 		record(planFilter, raw)
+	}
+	if b.Len() > planMax {
+		return nil, fmt.Errorf("a plan of %d bytes: too many data files", b.Len())
 	}
 	return b.Bytes(), nil
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one session's process. It is signalled through its pidfd only, so that a signal can
-// never reach another process that got the number after this one was reaped.
+// process is one session's process. It is signalled through its pidfd, and never after it was reaped, so that a
+// signal can't reach another process that got the number.
 type process struct {
-	pid   int
+	pid int
+	// pidfd is nil on a kernel without them (see Stats.Signals).
 	pidfd *os.File
 	proc  *os.Process
 	// exited is closed once the process is reaped; state and err are set before.
@@ -91,16 +91,31 @@ func (s *spawner) spawn(namespaces uintptr, group bool, ids idMapping, out, cont
 	if err != nil {
 		return nil, err
 	}
-	if pidfd < 0 {
-		_ = proc.Kill()
-		_, _ = proc.Wait()
-		return nil, errors.New("the kernel gives no pidfd")
-	}
 	return watch(proc, pidfd, group)
 }
 
-// watch reaps proc when it ends, without holding a thread for it.
+// hasPidfd reports whether the kernel gives pidfds.
+func hasPidfd() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err == nil
+}
+
+// watch reaps proc when it ends, without holding a thread for it; without a pidfd (-1) it holds one.
 func watch(proc *os.Process, pidfd int, group bool) (*process, error) {
+	if pidfd < 0 {
+		p := &process{pid: proc.Pid, proc: proc, exited: make(chan struct{}), group: group}
+		go func() {
+			// It stays a zombie, and its number its own, until reap.
+			for unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+				continue
+			}
+			p.reap()
+		}()
+		return p, nil
+	}
 	err := unix.SetNonblock(pidfd, true)
 	p := &process{pid: proc.Pid, proc: proc, exited: make(chan struct{}), group: group}
 	p.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
@@ -128,7 +143,9 @@ func (p *process) reap() {
 	p.reaped = true
 	p.mu.Unlock()
 	p.state, p.err = p.proc.Wait()
-	p.pidfd.Close()
+	if p.pidfd != nil {
+		p.pidfd.Close()
+	}
 	close(p.exited)
 }
 
@@ -140,16 +157,27 @@ func (p *process) kill() {
 		return
 	}
 	p.killed = true
-	rc, err := p.pidfd.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = rc.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+	_ = p.signal(unix.SIGKILL)
 	if p.group {
 		// Without a pid namespace children survive their parent; it is not reaped yet, so
 		// the number is still its own.
 		_ = unix.Kill(-p.pid, unix.SIGKILL)
 	}
+}
+
+// signal sends to a process that is not reaped; the caller holds mu.
+func (p *process) signal(s unix.Signal) error {
+	if p.pidfd == nil {
+		return unix.Kill(p.pid, s)
+	}
+	rc, err := p.pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if outer := rc.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), s, nil, 0) }); outer != nil {
+		return outer
+	}
+	return err
 }
 
 // cpu is the process's CPU time so far.

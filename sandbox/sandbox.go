@@ -68,6 +68,8 @@ type Stats struct {
 	Fallback string
 	// Groups says whether each session has a control group, and if not, why.
 	Groups string
+	// Signals says how sessions are signalled: by pidfd or, on a kernel without, by number before they are reaped.
+	Signals string
 	// Live sessions, and starts that wait for a free slot.
 	Live, Waiting int
 	// Evicted counts sessions killed because memory was short.
@@ -121,9 +123,15 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	about := "off"
-	if cfg.Groups == GroupsOwn {
-		about = "memory and processes"
-		if s.groups, err = openGroups(cfg.Limits); err != nil {
+	if cfg.Groups != GroupsOff {
+		s.groups, err = openGroups(cfg.Limits)
+		switch {
+		case err == nil:
+			about = s.groups.about()
+		case cfg.Groups == GroupsOwn:
+			s.Close()
+			return nil, fmt.Errorf("sandbox: cgroups: own: %w", err)
+		default:
 			about = "none: " + err.Error()
 		}
 	}
@@ -134,7 +142,10 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 			failures = append(failures, fmt.Errorf("tier %s: %w", t, err))
 			continue
 		}
-		s.stats, s.stats.Groups = st, about
+		s.stats, s.stats.Groups, s.stats.Signals = st, about, "pidfd"
+		if !hasPidfd() {
+			s.stats.Signals = "number: the kernel gives no pidfd"
+		}
 		s.memory = newWatchdog(ctx, s, memoryLeft)
 		return s, nil
 	}
@@ -151,7 +162,7 @@ func (s *Sandbox) settle(ctx context.Context, t Tier) (Stats, error) {
 		if err == nil {
 			if err = s.selfTest(ctx); err == nil {
 				st.Engine = EngineZygote
-				if k := s.cfg.Profile.warmSessions(); k > 0 {
+				if k := s.cfg.Profile.warmSessions(); k > 0 && s.plan != nil {
 					s.warm = newWarmPool(ctx, s, k)
 				}
 				return st, nil

@@ -47,6 +47,13 @@ var denied = []string{
 // lock on a shared data file would hold up the other sessions that read it.
 var absent = []string{"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "flock"}
 
+// sameUser are denied where sessions share a user number with each other and with us, and no namespace stands between:
+// what Landlock does not restrict on a file of that user, and what one process may do to another of its user.
+var sameUser = []string{
+	"chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
+	"sched_setparam", "get_robust_list",
+}
+
 // lowWord are denied values of an argument of which the kernel looks at the low 32 bits only: a
 // comparison of all 64 bits would let through the same value with a high bit set.
 var lowWord = []struct {
@@ -57,17 +64,20 @@ var lowWord = []struct {
 	// The signal at our death is what ends a session whose supervisor was killed.
 	{"prctl", 0, []uint32{unix.PR_SET_PDEATHSIG, unix.PR_SET_SECCOMP, unix.PR_SET_CHILD_SUBREAPER, unix.PR_SET_PTRACER, unix.PR_SET_MM, unix.PR_SCHED_CORE}},
 	// A terminal's input queue.
-	{"ioctl", 1, []uint32{unix.TIOCSTI, unix.TIOCLINUX}},
-	// Leases and notices reach other holders of a file; pipe buffers are counted by user.
-	{"fcntl", 1, []uint32{unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ}},
+	// And, as F_SETOWN, whom a file sends signals to.
+	{"ioctl", 1, []uint32{unix.TIOCSTI, unix.TIOCLINUX, fioSetOwn, sioSetGroup}},
+	// Leases and notices reach other holders of a file; pipe buffers are counted by user; a file's owner gets signals.
+	{"fcntl", 1, []uint32{unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ, unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETSIG}},
 }
+
+const fioSetOwn, sioSetGroup = 0x8901, 0x8902
 
 // filter assembles the program. The library answers a foreign architecture with the default action,
 // which here is to allow: a 32-bit call would pass. So its program runs behind our own test, which
 // kills. Calls that are newer than the library's table don't exist either.
 //
-// also names calls that this session can do without besides.
-func filter(pid int, also ...string) ([]bpf.RawInstruction, error) {
+// shared: the session shares its user number. also names calls that it can do without besides.
+func filter(pid int, shared bool, also ...string) ([]bpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
@@ -86,18 +96,24 @@ func filter(pid int, also ...string) ([]bpf.RawInstruction, error) {
 	arg := func(name string, n uint32, op seccomp.Operation, v uint64) seccomp.NameWithConditions {
 		return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: n, Operation: op, Value: v}}}
 	}
+	var others []seccomp.NameWithConditions
+	if shared {
+		also = append(also, sameUser...)
+		// Its own limits and cores, not those of another process.
+		others = append(others, arg("prlimit64", 0, seccomp.NotEqual, 0), arg("sched_setaffinity", 0, seccomp.NotEqual, 0))
+	}
 	policy := seccomp.Policy{
 		DefaultAction: seccomp.ActionAllow,
 		Syscalls: []seccomp.SyscallGroup{
 			{Names: known(absent), Action: enosys},
-			{Names: known(append(also, denied...)), Action: eperm, NamesWithCondtions: []seccomp.NameWithConditions{
+			{Names: known(append(also, denied...)), Action: eperm, NamesWithCondtions: append(others,
 				// Threads, and nothing else that clone makes.
 				arg("clone", 0, seccomp.BitsNotSet, unix.CLONE_THREAD),
 				arg("socketpair", 0, seccomp.NotEqual, unix.AF_UNIX),
 				// Signals to itself only.
 				arg("kill", 0, seccomp.NotEqual, uint64(pid)),
 				arg("tgkill", 0, seccomp.NotEqual, uint64(pid)),
-			}},
+			)},
 		},
 	}
 	program, err := policy.Assemble()
@@ -134,8 +150,8 @@ func newest(info *arch.Info) uint32 {
 }
 
 // loadFilter installs the filter on this thread; no_new_privs is set already.
-func loadFilter() error {
-	raw, err := filter(os.Getpid())
+func loadFilter(t Tier) error {
+	raw, err := filter(os.Getpid(), !t.namespaces())
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Weakened is New without the named defences, for tests that show what each is there for: "audit" (the
 // runner's refusals of programs and network), "environment" (the session's own environment), "nonce",
-// those of the init process ("seccomp", "landlock", ...), or "tier:none" for a plain process. Its
+// "frames" (the end at the first bad frame), "hooks" and "threads" (the runner's care for what outlives a cell), those of the init process ("seccomp", "landlock", ...), or "tier:none" for a plain process. Its
 // sessions are fresh interpreters. Outside a test it is an error.
 func Weakened(cfg Config, off ...string) (*Sandbox, error) {
 	if !testing.Testing() {
@@ -43,6 +43,9 @@ func Weakened(cfg Config, off ...string) (*Sandbox, error) {
 	s.off = without
 	return s, nil
 }
+
+// lenient: a test wants bad frames to be passed over.
+func (s *session) lenient() bool { return s.sandbox != nil && s.sandbox.off["frames"] }
 
 // inherited is what a session gets of our own environment: nothing, unless a test wants it.
 func (s *Sandbox) inherited() []string {

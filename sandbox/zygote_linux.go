@@ -55,8 +55,8 @@ type zygoteConfig struct {
 	Collapse bool         `json:"collapse"`
 	Prefault bool         `json:"prefault"`
 	// IDs: the id inside a session, the first one in the zygote's namespace, and whether each
-	// session has its own.
-	IDs [3]uint32 `json:"ids"`
+	// session has its own; last, whether sessions have namespaces.
+	IDs [4]uint32 `json:"ids"`
 }
 
 // startZygote returns when the zygote has imported everything and waits for requests.
@@ -72,7 +72,11 @@ func startZygote(ctx context.Context, spawn *spawner, spec initSpec, runner []by
 		return nil, err
 	}
 	defer ends.close()
-	if sess.proc, err = spawn.spawn(sharedNamespaces, false, ids, ends.output, ends.control); err != nil {
+	var namespaces uintptr
+	if spec.Tier.namespaces() {
+		namespaces = sharedNamespaces
+	}
+	if sess.proc, err = spawn.spawn(namespaces, false, ids, ends.output, ends.control); err != nil {
 		return nil, err
 	}
 	ends.close() // so that its end is seen

@@ -2,6 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,6 +54,28 @@ func TestWithoutItsHelperAZygoteIsReplacedByFreshSessionsAndThatIsSaid(t *testin
 	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
 }
 
+func TestAnOlderHelperIsReplacedByFreshSessionsAndThatIsSaid(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	sources, err := filepath.Glob("helper/*.c")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("../.venv/sandbox/lib/verigraph", "older-") // where a zygote sees it
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	older, err := filepath.Abs(filepath.Join(dir, "zygote.so"))
+	require.NoError(t, err)
+	out, err := exec.Command("cc", append([]string{"-std=gnu11", "-fPIC", "-shared", "-Dvg_version=vg_earlier", "-o", older}, sources...)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	p := inspected(t)
+	p.Helpers = []string{older}
+	s, err := newSandbox(t.Context(), testConfig(), p, []Tier{TierStrict})
+	require.NoError(t, err)
+	defer s.Close()
+	require.Equal(t, EngineFresh, s.Stats().Engine)
+	require.Contains(t, s.Stats().Fallback, "zygote.so is older than this program; run make python")
+	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
+}
+
 func TestAZygoteThatDiesIsReplacedAndItsSessionsGoOn(t *testing.T) {
 	t.Parallel()
 	forked(t)
@@ -94,9 +119,10 @@ func TestAWornZygoteIsReplacedWhileItStillServes(t *testing.T) {
 func TestAZygoteWithASecondThreadIsRefused(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	n := newNest(t.Context(), box(t), nestKey{helper: box(t).nest.key.helper}, []string{"pyarrow"})
+	n, err := newNest(t.Context(), box(t), nestKey{helper: box(t).nest.key.helper}, []string{"pyarrow"})
+	require.NoError(t, err)
 	n.spec.Env = slices.DeleteFunc(n.spec.Env, func(v string) bool { return strings.HasPrefix(v, "JE_ARROW_MALLOC_CONF=") })
-	_, err := n.zygote(t.Context())
+	_, err = n.zygote(t.Context())
 	n.users = 1
 	n.leave()
 	require.ErrorContains(t, err, "2 threads after the imports")

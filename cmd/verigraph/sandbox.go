@@ -54,7 +54,6 @@ func newSandboxCheck(f *sandboxFlags) *cobra.Command {
 			if err := sandbox.CheckPython(cmd.Context(), cfg.Python); err != nil {
 				return err
 			}
-			cfg.Groups = sandbox.GroupsOwn // to see whether they can be had
 			box, err := sandbox.New(cfg)
 			if err != nil {
 				return err
@@ -70,7 +69,7 @@ func printChecks(w io.Writer, cfg sandbox.Config, box *sandbox.Sandbox) error {
 	if st.Fallback != "" {
 		fmt.Fprintf(w, " (%s)", st.Fallback)
 	}
-	fmt.Fprintf(w, "\ncgroups      %s\n", st.Groups)
+	fmt.Fprintf(w, "\ncgroups      %s\nsignals by   %s\n", st.Groups, st.Signals)
 	for _, c := range box.Checks() {
 		state := "holds"
 		switch {

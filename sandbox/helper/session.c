@@ -114,6 +114,18 @@ static void build_mounts(void)
 	must(chdir("/scratch"), "working directory");
 }
 
+/* take_place is what a session without mounts and ids of its own does in their stead. */
+static void take_place(void)
+{
+	size_t at = 0;
+	must(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "dumpable");
+	must(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "parent death signal");
+	must((int)setsid(), "session");
+	for (const struct record *r; (r = next_record(&at)) != NULL;)
+		if (r->kind == PLAN_DIRECTORY)
+			must(chdir((const char *)r->body), "working directory");
+}
+
 static void set_limits(void)
 {
 	size_t at = 0;
@@ -132,7 +144,7 @@ static void drop_bounding_set(void)
 {
 	for (int c = 0; c < 64; c++)
 		if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) {
-			if (errno == EINVAL)
+			if (errno == EINVAL || (errno == EPERM && !zygote.namespaces))
 				return;
 			fail("bounding set", "", errno);
 		}
@@ -148,8 +160,12 @@ void isolate(int gate, int control, int output, int plan)
 	if (n != 1)
 		_exit(1);
 	take_descriptors(control, output, plan);
-	take_id();
-	build_mounts();
+	if (zygote.namespaces) {
+		take_id();
+		build_mounts();
+	} else {
+		take_place();
+	}
 	set_limits();
 	drop_bounding_set();
 	prefault();
@@ -234,7 +250,9 @@ static void drop_capabilities(void)
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
 		fail("ambient set", "", errno);
 	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-	must(prctl(PR_SET_SECUREBITS, bits, 0, 0, 0), "secure bits");
+	/* Without namespaces we may have been unprivileged all along: then there is nothing to lose at an exec. */
+	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 && (errno != EPERM || zygote.namespaces))
+		fail("secure bits", "", errno);
 	must((int)syscall(SYS_capset, &head, none), "capabilities");
 	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
 }
@@ -280,7 +298,11 @@ static void load_filter(void)
 	for (const struct record *r; (r = next_record(&at)) != NULL;) {
 		if (r->kind != PLAN_FILTER)
 			continue;
-		struct sock_fprog prog = {(unsigned short)(r->length / sizeof(struct sock_filter)), (void *)r->body};
+		struct sock_filter *code = (void *)r->body;
+		for (size_t i = 0; i < r->length / sizeof *code; i++)
+			if (code[i].k == FILTER_PID)
+				code[i].k = (uint32_t)getpid();
+		struct sock_fprog prog = {(unsigned short)(r->length / sizeof(struct sock_filter)), code};
 		must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog), "seccomp");
 	}
 }
@@ -298,7 +320,8 @@ void vg_claim(void)
 		attach_file(mount_fd, name);
 	}
 	const unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
-	mount_at(NULL, "/data", NULL, flags, NULL);
+	if (zygote.namespaces)
+		mount_at(NULL, "/data", NULL, flags, NULL);
 	drop_capabilities();
 	restrict_paths();
 	load_filter();

@@ -158,7 +158,7 @@ static int spawn(const struct request *req, const int fds[FDS], struct reply *re
 		rep->error = errno;
 		return 1;
 	}
-	long pid = fork_raw(CLONE_NEWUSER | CLONE_NEWPID | CLONE_PARENT | CLONE_PIDFD, pidfd);
+	long pid = fork_raw((zygote.namespaces ? CLONE_NEWUSER | CLONE_NEWPID : 0) | CLONE_PARENT | CLONE_PIDFD, pidfd);
 	if (pid == 0) {
 		close(gate[1]);
 		isolate(gate[0], fds[FD_CONTROL], fds[FD_OUTPUT], fds[FD_PLAN]);
@@ -169,7 +169,7 @@ static int spawn(const struct request *req, const int fds[FDS], struct reply *re
 	if (pid > 0) {
 		rep->pid = (int32_t)pid;
 		/* A session whose gate closes without a byte ends itself. */
-		if (map_ids(pid, req->id) < 0 || write(gate[1], "", 1) != 1)
+		if ((zygote.namespaces && map_ids(pid, req->id) < 0) || write(gate[1], "", 1) != 1)
 			rep->error = errno;
 	} else {
 		*pidfd = -1;
@@ -178,9 +178,16 @@ static int spawn(const struct request *req, const int fds[FDS], struct reply *re
 	return 1;
 }
 
-/* vg_serve returns in sessions only, isolated but not yet claimed, with the request's flags. */
-int vg_serve(uint32_t id_inside, uint32_t id_first, uint32_t id_by_session)
+/* vg_version tells the Python side that it fits. */
+int vg_version(void)
 {
+	return 2;
+}
+
+/* vg_serve returns in sessions only, isolated but not yet claimed, with the request's flags. */
+int vg_serve(uint32_t id_inside, uint32_t id_first, uint32_t id_by_session, uint32_t namespaces)
+{
+	zygote.namespaces = namespaces;
 	zygote.id_inside = id_inside;
 	zygote.id_first = id_first;
 	zygote.id_by_session = id_by_session;

@@ -22,7 +22,11 @@ enum record_kind {
 	PLAN_LANDLOCK = 3, /* struct landlock_ruleset_attr */
 	PLAN_PATH = 4,     /* u64 access, path */
 	PLAN_FILTER = 5,   /* struct sock_filter[] */
+	PLAN_DIRECTORY = 6, /* working directory, where there are no mounts of the session's own */
 };
+
+/* Stands in a filter for the session's own number, which is not known before the fork. */
+enum { FILTER_PID = 0x70696421 };
 
 enum { PLAN_MAX = 32 << 10 };
 
@@ -39,6 +43,7 @@ struct zygote {
 	unsigned char plan[PLAN_MAX] __attribute__((aligned(8))); /* filled in the session only */
 	size_t plan_length;
 	uint32_t id_inside, id_first, id_by_session; /* the id in a session, and outside: the first, and whether each session has its own */
+	uint32_t namespaces; /* whether sessions have a user, a pid and a mount namespace of their own */
 	int tasks; /* /proc/self/task, to count threads; 0 before it is open */
 	uint64_t *pages; /* ranges that a first cell dirties: address, length */
 	size_t pages_count;
@@ -52,7 +57,8 @@ _Noreturn void fail(const char *step, const char *detail, int error);
 void isolate(int gate, int control, int output, int plan);
 
 /* Called from Python. */
-int vg_serve(uint32_t id_inside, uint32_t id_first, uint32_t id_by_session);
+int vg_version(void);
+int vg_serve(uint32_t id_inside, uint32_t id_first, uint32_t id_by_session, uint32_t namespaces);
 void vg_claim(void);
 int vg_threads(void);
 int vg_fork(void);

@@ -39,6 +39,10 @@ class Audit:
         self.files, self.state, self.taint = {}, state, taint
         self.opened = []
         self.off = False         # a test shows what the hook is there for
+        self.place()
+
+    def place(self):
+        """Learns where the session writes."""
         self.writable = tuple(os.path.realpath(d) + "/" for d in {os.environ.get("HOME", "/scratch"), os.environ.get("TMPDIR", "/tmp")})
 
     def take(self):

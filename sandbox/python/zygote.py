@@ -148,7 +148,7 @@ def prepare(config):
     sys.path[:] = config["sys_path"]
     sys.argv = ["-c"]
     helper = ctypes.PyDLL(config["helper"])  # PyDLL: the interpreter's lock is held across the fork
-    if not hasattr(helper, "vg_rebound"):
+    if not hasattr(helper, "vg_version") or helper.vg_version() != 2:
         raise RuntimeError(f"{config['helper']} is older than this program; run make python")
     helper.vg_private_pages.restype = helper.vg_collapse.restype = helper.vg_merge.restype = ctypes.c_size_t
     helper.vg_regions()
