@@ -232,7 +232,13 @@ kill: python ## kill every process KILLS times in the order of SEED and fill the
 	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/internal/line -run EveryPartIsKilled -count=1 -v -timeout 40m
 	VERIGRAPH_KILLS=$(KILLS) VERIGRAPH_KILL_SEED=$(SEED) go test ./cmd/verigraph -run ProcessesAreKilled -count=1 -v -timeout 60m
 
-.PHONY: kill
+kill-worker: python ## kill the worker ten times in a run of 50 groups, and count what was sampled twice
+	VERIGRAPH_WORKER_KILLS=10 VERIGRAPH_WORKER_GROUPS=50 go test ./cmd/verigraph -run NoRecordedToken -count=1 -v -timeout 20m
+
+restarts: python ## restart every component of a cluster under load, then kill its leader and a NATS server
+	VERIGRAPH_RESTARTS=1 go test ./cmd/verigraph -run EveryComponentIsRestarted -count=1 -v -timeout 20m
+
+.PHONY: kill kill-worker restarts
 
 test-gcs: ## the gs:// store against a fake of Google Cloud Storage, a module of its own
 	cd tools/gcs && go test -tags gcs -count=1 ./...

@@ -4,8 +4,6 @@ package blob
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -204,24 +202,12 @@ func (s *Store) Fetch(ctx context.Context, digest, dir string) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	data, err := s.Get(ctx, DataName(digest))
+	tmp, err := s.download(ctx, digest, dir)
 	if err != nil {
 		return "", err
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
-		return "", fmt.Errorf("blob: %s: content has digest %x", DataName(digest), sum)
-	}
-	tmp, err := os.CreateTemp(dir, ".fetch-*")
-	if err != nil {
-		return "", fmt.Errorf("blob: %w", err)
-	}
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(0o444), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
+	if err := os.Rename(tmp, path); err != nil {
+		_ = os.Remove(tmp)
 		return "", fmt.Errorf("blob: fetch %s: %w", digest, err)
 	}
 	return path, nil

@@ -163,6 +163,14 @@ func Dial(url, credentials, run string) (*nats.Conn, error) {
 // Close closes the connection.
 func (b *Bus) Close() { b.nc.Close() }
 
+// Flush waits until the server has seen all that was sent.
+func (b *Bus) Flush() error {
+	if err := b.nc.Flush(); err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	return nil
+}
+
 // Closed reports whether the connection is closed for good.
 func (b *Bus) Closed() bool { return b.nc.IsClosed() }
 

@@ -230,15 +230,13 @@ func (b *Bus) lastOf(ctx context.Context, stream, subj string) (*nats.Msg, uint6
 
 // all reads a subject's messages up to a sequence.
 func (b *Bus) all(ctx context.Context, stream, subj string, upTo uint64) (out []jetstream.Msg, err error) {
-	name := nuid.Next()
 	c, err := b.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
-		Name: name, FilterSubject: subj, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
-		InactiveThreshold: 10 * time.Second,
+		Name: nuid.Next(), FilterSubject: subj, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
+		InactiveThreshold: 5 * time.Second, // it goes by itself: one right less for the worker
 	})
 	if err != nil {
 		return nil, fmt.Errorf("nats: read %s: %w", subj, err)
 	}
-	defer func() { _ = b.js.DeleteConsumer(ctx, stream, name) }() // else it goes by itself
 	for {
 		batch, err := c.Fetch(max(1, int(c.CachedInfo().NumPending)-len(out)), jetstream.FetchMaxWait(appendWait))
 		if err != nil {

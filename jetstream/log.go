@@ -164,6 +164,38 @@ func (b *Bus) NextEpoch(ctx context.Context, run string) (int64, error) {
 	}
 }
 
+// State is a value of the state bucket.
+type State[T any] struct {
+	Value T
+	// Revision grows with every change.
+	Revision uint64
+}
+
+// States reads all values below a prefix that ends with a dot.
+func States[T any](ctx context.Context, b *Bus, prefix string) ([]State[T], error) {
+	w, err := b.state.Watch(ctx, prefix+"*", jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, fmt.Errorf("nats: state %s: %w", prefix, err)
+	}
+	defer func() { _ = w.Stop() }() // it goes by itself
+	var out []State[T]
+	for {
+		select {
+		case e := <-w.Updates():
+			if e == nil { // all that there was
+				return out, nil
+			}
+			var v T
+			if err := json.Unmarshal(e.Value(), &v); err != nil {
+				return nil, fmt.Errorf("nats: state %s: %w", e.Key(), err)
+			}
+			out = append(out, State[T]{v, e.Revision()})
+		case <-ctx.Done():
+			return nil, fmt.Errorf("nats: state %s: %w", prefix, ctx.Err())
+		}
+	}
+}
+
 // GetState reads a value stored by PutState and reports whether it exists.
 func (b *Bus) GetState(ctx context.Context, key string, v any) (bool, error) {
 	e, err := b.state.Get(ctx, key)

@@ -18,7 +18,8 @@ type Source = lease.Source[task.Dispatch, trajectory.Group]
 
 // Files brings a prompt's data files to this host, by content hash.
 type Files interface {
-	Fetch(ctx context.Context, digest string) (path string, err error)
+	// Fetch gives a path that stays until release is called.
+	Fetch(ctx context.Context, digest string) (path string, release func(), err error)
 }
 
 // Worker takes groups and runs them, Groups at a time.
@@ -58,10 +59,11 @@ var errAllLost = errors.New("every member was lost")
 func (w *Worker) runGroup(ctx context.Context, d task.Dispatch) (trajectory.Group, error) {
 	files := make(map[string]string, len(d.Prompt.Files))
 	for _, f := range d.Prompt.Files {
-		path, err := w.Files.Fetch(ctx, f.SHA256)
+		path, release, err := w.Files.Fetch(ctx, f.SHA256)
 		if err != nil {
 			return trajectory.Group{}, fmt.Errorf("prompt %s: file %s: %w", d.Prompt.ID, f.Name, err)
 		}
+		defer release()
 		files[f.Name] = path
 	}
 	group, err := w.Runner.Run(ctx, d, files)

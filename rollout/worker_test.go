@@ -71,7 +71,9 @@ func (s *fakeSource) Receive(ctx context.Context) (held, error) {
 
 type fakeFiles struct{ err error }
 
-func (f fakeFiles) Fetch(context.Context, string) (string, error) { return "/nowhere", f.err }
+func (f fakeFiles) Fetch(context.Context, string) (string, func(), error) {
+	return "/nowhere", func() {}, f.err
+}
 
 func newLease(deliveries int) *fakeLease {
 	d := task.Dispatch{ID: "p-0", Run: "r", GroupSize: 2, Prompt: task.Prompt{ID: "p", Question: "Q?", Files: []task.File{{Name: "a.csv", SHA256: "x"}}}}

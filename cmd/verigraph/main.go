@@ -70,7 +70,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(newRun(), newSubmit(), newStatus(), newAside(), newGraph(), newProbe(), newImport(), newReplay(), newReport(), newSandbox())
-	root.AddCommand(newScore(), newVerify(), newView(), newConfig(), newEval())
+	root.AddCommand(newScore(), newVerify(), newView(), newConfig(), newPermissions(), newEval())
 	return root
 }
 

@@ -42,6 +42,12 @@ func (l *Leader) admit(ctx context.Context) (bool, error) {
 	if l.losing() && load.running > 0 {
 		train = false
 	}
+	if l.deps.Share != nil {
+		work := read(l, func(b *books) int { return b.inWork(l.buffered) })
+		if work >= l.deps.Share(work+l.pool.count+read(l, func(b *books) int { return len(b.again) })) {
+			train, valid = false, false
+		}
+	}
 	if again := read(l, func(b *books) *entry {
 		for _, d := range b.again {
 			if d.body != nil && (train && !d.validate || valid && d.validate) {

@@ -290,6 +290,17 @@ func (b *books) load(buffered int) load {
 	return l
 }
 
+// inWork counts the groups that workers and reward servers have, of whatever kind.
+func (b *books) inWork(buffered func(id string) bool) int {
+	n := 0
+	for id := range b.open {
+		if !buffered(id) {
+			n++
+		}
+	}
+	return n
+}
+
 func (b *books) complete() bool { return b.ended && len(b.open) == 0 && len(b.again) == 0 }
 
 // ledger takes the dispatches with an open lease from outside.

@@ -94,6 +94,8 @@ type Config struct {
 	MaxBacklog int `yaml:"max_backlog"`
 	// OnRestore is what a restore does unless the trainer says: regenerate or replay.
 	OnRestore RestoreMode `yaml:"on_restore"`
+	// Share is the run's part of the workers where several runs use one broker.
+	Share Share `yaml:"share"`
 	// Endpoints are the patterns (HOST:PORT, with * for a part) that policy addresses sent by a trainer
 	// must match; without any, all are refused.
 	Endpoints []string `yaml:"allow_endpoints"`
@@ -108,7 +110,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		GroupSize: 4, BatchGroups: 8, MaxGroups: 64, MaxLost: 0.5, Overlong: dataset.OverlongNone,
-		MaxStaleness: NoStaleness, Stragglers: StragglersWait, MaxBacklog: 200_000, OnRestore: Regenerate,
+		Share: Share{Weight: 1}, MaxStaleness: NoStaleness, Stragglers: StragglersWait, MaxBacklog: 200_000, OnRestore: Regenerate,
 		Filter:     Filter{Metric: MetricAuto, MaxRounds: 10, Exhausted: ExhaustedPartial},
 		Difficulty: Difficulty{Easy: 0.9, Hard: 0.1},
 	}
@@ -179,5 +181,5 @@ func (c Config) Validate() error {
 	if c.Difficulty.Key != "" && !(c.Difficulty.Hard < c.Difficulty.Easy) {
 		bad("difficulty", "hard %g is not below easy %g", c.Difficulty.Hard, c.Difficulty.Easy)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Share.validate())...)
 }

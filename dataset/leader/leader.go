@@ -92,8 +92,11 @@ type Deps struct {
 	Wrote func(BatchRecord)
 	// Forget, if set, frees what the broker's messages of a dispatch left behind in the blob store.
 	Forget func(ctx context.Context, dispatch string) error
-	Epoch  int64
-	Log    *zap.Logger
+	// Share, if set, is told how many groups the run could have in work and says how many it may. It is
+	// asked before every dispatch and must not block.
+	Share func(wants int) int
+	Epoch int64
+	Log   *zap.Logger
 	// Now is the clock; nil takes the real one.
 	Now func() time.Time
 }

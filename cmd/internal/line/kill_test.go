@@ -111,22 +111,34 @@ func (p *plant) work(ctx context.Context, bus *jetstream.Bus) error {
 	}
 	loop := lease.Loop[task.Dispatch, trajectory.Group]{
 		Source: source, Slots: 4, MaxDeliver: 100, Log: zap.NewNop(), Fields: func(task.Dispatch) []zap.Field { return nil },
-		Work: func(_ context.Context, d task.Dispatch) (trajectory.Group, error) {
-			g := trajectory.Group{Dispatch: d, Model: "m"}
-			for i := range d.GroupSize {
-				v := d.PolicyVersion
-				g.Trajectories = append(g.Trajectories, trajectory.Trajectory{
-					ID: task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: i}, Termination: trajectory.Submitted,
-					Segments: []trajectory.Segment{{
-						PromptIDs: []int32{1}, ResponseIDs: []int32{2}, ResponseMask: []int8{1}, LogProbs: []float32{-1},
-						Spans: []trajectory.Span{{End: 1, Kind: trajectory.SpanSampled, PolicyVersion: v, PolicyVersionEnd: v}},
-					}},
-				})
-			}
-			return g, nil
-		},
+		Work: func(_ context.Context, d task.Dispatch) (trajectory.Group, error) { return madeUp(d), nil },
 	}
 	return loop.Run(ctx)
+}
+
+// madeUp is a group that no model sampled.
+func madeUp(d task.Dispatch) trajectory.Group {
+	g := trajectory.Group{Dispatch: d, Model: "m"}
+	for i := range d.GroupSize {
+		v := d.PolicyVersion
+		g.Trajectories = append(g.Trajectories, trajectory.Trajectory{
+			ID: task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: i}, Termination: trajectory.Submitted,
+			Segments: []trajectory.Segment{{
+				PromptIDs: []int32{1}, ResponseIDs: []int32{2}, ResponseMask: []int8{1}, LogProbs: []float32{-1},
+				Spans: []trajectory.Span{{End: 1, Kind: trajectory.SpanSampled, PolicyVersion: v, PolicyVersionEnd: v}},
+			}},
+		})
+	}
+	return g
+}
+
+// madeUpScore gives its members different rewards.
+func madeUpScore(g trajectory.Group) trajectory.ScoredGroup {
+	s := trajectory.ScoredGroup{Group: g}
+	for i := range g.Trajectories {
+		s.Scores = append(s.Scores, trajectory.Score{Status: trajectory.ScoreOK, Reward: float64(i)})
+	}
+	return s
 }
 
 func (p *plant) score(ctx context.Context, bus *jetstream.Bus) error {
@@ -138,11 +150,7 @@ func (p *plant) score(ctx context.Context, bus *jetstream.Bus) error {
 		Source: source, Slots: 4, MaxDeliver: 100, Log: zap.NewNop(), Fields: func(trajectory.Group) []zap.Field { return nil },
 	}
 	loop.Work = func(_ context.Context, g trajectory.Group) (trajectory.ScoredGroup, error) {
-		s := trajectory.ScoredGroup{Group: g}
-		for i := range g.Trajectories {
-			s.Scores = append(s.Scores, trajectory.Score{Status: trajectory.ScoreOK, Reward: float64(i)})
-		}
-		return s, nil
+		return madeUpScore(g), nil
 	}
 	return loop.Run(ctx)
 }

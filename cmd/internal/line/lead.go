@@ -37,6 +37,8 @@ type Lead struct {
 	alone bool
 	// Address is told to those who ask a server that does not lead.
 	address string
+	// shares are set where the run shares the workers with others.
+	shares *shares
 
 	mu      sync.Mutex
 	leader  *leader.Leader // nil while standing by
@@ -51,10 +53,14 @@ type Lead struct {
 const maxFailedTerms = 20
 
 func newLead(cfg config.Config, bus *jetstream.Bus, blobs *blob.Store, keep func(trajectory.ScoredGroup) error, log *zap.Logger) *Lead {
-	return &Lead{
+	l := &Lead{
 		cfg: cfg, bus: bus, blobs: blobs, keep: keep, log: log, alone: cfg.NATS.URL == "",
 		lease: jetstream.NewLease(bus, cfg.Run, cfg.NATS.AckWait), changed: make(chan struct{}),
 	}
+	if cfg.Leader.Share.Capacity > 0 {
+		l.shares = newShares(bus, cfg.Run, cfg.Leader.Share, log)
+	}
+	return l
 }
 
 // begin starts the first term right away if nobody else leads, so that whoever built the server finds a
@@ -115,6 +121,9 @@ func (l *Lead) term(ctx context.Context) error {
 	g, within := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.lease.Hold(within, l.address) })
 	g.Go(func() error { return cur.Run(within) })
+	if l.shares != nil {
+		g.Go(func() error { return l.shares.run(within) })
+	}
 	err := g.Wait()
 	l.set(nil)
 	if !errors.Is(err, jetstream.ErrLeaseLost) {
@@ -146,7 +155,15 @@ func (l *Lead) rebuild(ctx context.Context) error {
 	if st.scored, err = jetstream.NewQueue[trajectory.ScoredGroup](ctx, l.bus, jetstream.Scored, l.cfg.Run); err != nil {
 		return err
 	}
+	var share func(int) int
+	if l.shares != nil {
+		if err := l.shares.look(ctx); err != nil {
+			return err
+		}
+		share = l.shares.may
+	}
 	cur, err := leader.New(l.cfg.Leader, leader.Deps{
+		Share:   share,
 		Streams: st, Ledger: ledger, Batches: batches, Objects: l.blobs, Archive: l.keep, Epoch: epoch, Log: l.log,
 		Encode: func(w *bytes.Buffer, m dataset.Meta, rows []dataset.Row) error { return parquet.Write(w, m, rows) },
 		Wrote:  func(r leader.BatchRecord) { l.written.Store(r.Sequence, time.Now()) },

@@ -23,13 +23,13 @@ type Player struct {
 	worker  *Worker
 	groups  *rollout.GroupRunner
 	scoring *Scoring
-	files   cachedFiles
+	files   *blob.Cache
 }
 
 // NewPlayer checks the environment as NewWorker does. Data files come from blobs. Close it.
 func NewPlayer(ctx context.Context, cfg config.Config, blobs *blob.Store, log *zap.Logger) (_ *Player, err error) {
 	w := &Worker{log: log}
-	p := &Player{worker: w, files: cachedFiles{store: blobs, dir: cfg.Worker.Cache}}
+	p := &Player{worker: w, files: &blob.Cache{Store: blobs, Dir: cfg.Worker.Cache, Max: cfg.Worker.CacheBytes}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -45,11 +45,11 @@ func NewPlayer(ctx context.Context, cfg config.Config, blobs *blob.Store, log *z
 			return nil, err
 		}
 	}
-	if p.files.dir, err = filepath.Abs(p.files.dir); err != nil {
+	if p.files.Dir, err = filepath.Abs(p.files.Dir); err != nil {
 		return nil, err
 	}
 	// Sessions run under other uids: the files must be readable by all.
-	if err := errors.Join(os.MkdirAll(p.files.dir, 0o755), os.Chmod(p.files.dir, 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(p.files.Dir, 0o755), os.Chmod(p.files.Dir, 0o755)); err != nil {
 		return nil, fmt.Errorf("player: %w", err)
 	}
 	p.groups = &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log}
@@ -76,10 +76,11 @@ func (p *Player) Run(ctx context.Context) error {
 func (p *Player) Play(ctx context.Context, d task.Dispatch, ref task.Reference) (trajectory.ScoredGroup, error) {
 	files := map[string]string{}
 	for _, f := range d.Prompt.Files {
-		path, err := p.files.Fetch(ctx, f.SHA256)
+		path, release, err := p.files.Fetch(ctx, f.SHA256)
 		if err != nil {
 			return trajectory.ScoredGroup{}, err
 		}
+		defer release()
 		files[f.Name] = path
 	}
 	g, err := p.groups.Run(ctx, d, files)

@@ -84,19 +84,9 @@ func (r references) Reference(ctx context.Context, run, promptID string) (ref ta
 	return ref, err
 }
 
-// cachedFiles fetches data files by hash from the blob store into a directory.
-type cachedFiles struct {
-	store *blob.Store
-	dir   string
-}
-
-func (f cachedFiles) Fetch(ctx context.Context, digest string) (string, error) {
-	return f.store.Fetch(ctx, digest, f.dir)
-}
-
 var (
 	_ rollout.Source     = stage[task.Dispatch, trajectory.Group]{}
 	_ service.Source     = stage[trajectory.Group, trajectory.ScoredGroup]{}
 	_ service.References = references{}
-	_ rollout.Files      = cachedFiles{}
+	_ rollout.Files      = (*blob.Cache)(nil)
 )

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -76,9 +77,13 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	groupRunner := &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)}
 	if cfg.Rollout.Journal == rollout.JournalOn {
 		groupRunner.Journal = journals{bus}
+		metrics := resumedMetrics{&groupRunner.Resumed}
+		if prometheus.Register(metrics) == nil { // else another worker of this process has them
+			w.closers = append(w.closers, func() error { prometheus.Unregister(metrics); return nil })
+		}
 	}
 	w.worker = &rollout.Worker{
-		Source: groups, Files: cachedFiles{store: blobs, dir: dir}, Runner: groupRunner,
+		Source: groups, Files: &blob.Cache{Store: blobs, Dir: dir, Max: cfg.Worker.CacheBytes}, Runner: groupRunner,
 		Groups: cfg.Worker.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Drain: cfg.Worker.Drain, Log: log,
 	}
 	return w, nil

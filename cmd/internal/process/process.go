@@ -124,9 +124,31 @@ func (p Program) serve(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	log.Info("ready", zap.String("run", cfg.Run))
+	defer endInTime(ctx, cfg.Worker.Drain+stopMargin, log)()
 	err = runWithAdmin(ctx, cfg.Admin.Listen, part)
 	log.Info("stopped", zap.String("run", cfg.Run))
 	return errors.Join(err, part.Close())
+}
+
+// stopMargin is what handing back, the last answers and the end of all sessions may take after the drain.
+const stopMargin = 20 * time.Second
+
+// endInTime ends the process when it has not stopped by itself a while after ctx ended: what it still holds
+// is handed out again then, and its sessions end with it.
+func endInTime(ctx context.Context, limit time.Duration, log *zap.Logger) (stopped func()) {
+	done := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() {
+		select {
+		case <-done:
+		case <-time.After(limit):
+			log.Error("not stopped in time", zap.Duration("limit", limit))
+			os.Exit(1)
+		}
+	})
+	return func() {
+		unhook()
+		close(done)
+	}
 }
 
 // runWithAdmin runs the part, and beside it health (/healthz, /readyz), metrics and pprof.

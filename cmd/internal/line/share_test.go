@@ -1,0 +1,108 @@
+package line
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/jetstream"
+	"github.com/verigraph/verigraph/task"
+	"github.com/verigraph/verigraph/trajectory"
+)
+
+// sharedRun is one of several runs on a broker, led by a leader of its own.
+type sharedRun struct {
+	name string
+	bus  *jetstream.Bus
+	lead *Lead
+
+	finished int
+}
+
+// inWork is what its queue holds.
+func (r *sharedRun) inWork(t *testing.T) int {
+	t.Helper()
+	keys, err := r.bus.Keys(t.Context(), jetstream.Prompts, r.name)
+	require.NoError(t, err)
+	return len(keys)
+}
+
+// TestRunsOnOneBrokerShareTheWorkersAsTheirWeightsSay: two leaders, each with more prompts than there is room
+// for; then one of them has no more.
+func TestRunsOnOneBrokerShareTheWorkersAsTheirWeightsSay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server, err := jetstream.StartServer(jetstream.ServerConfig{Dir: filepath.Join(dir, "nats")})
+	require.NoError(t, err)
+	t.Cleanup(server.Stop)
+	store, err := blob.OpenDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	const capacity, prompts = 8, 30
+	runs := map[string]*sharedRun{}
+	for name, weight := range map[string]float64{"small": 1, "large": 3} {
+		nc, err := server.Connect()
+		require.NoError(t, err)
+		cfg := config.Defaults()
+		cfg.Run = name
+		cfg.NATS.AckWait = time.Second
+		cfg.Leader.BatchGroups, cfg.Leader.Share = 2, leader.Share{Capacity: capacity, Weight: weight}
+		cfg.Resolve()
+		bus, err := jetstream.New(t.Context(), nc, store, cfg.NATS.Config)
+		require.NoError(t, err)
+		t.Cleanup(bus.Close)
+		// The claims stand before anybody dispatches.
+		require.NoError(t, bus.PutState(t.Context(), claimPrefix+name, leader.Claim{Run: name, Share: cfg.Leader.Share, Wants: prompts}))
+		var list []task.Prompt
+		for i := range prompts {
+			list = append(list, task.Prompt{ID: fmt.Sprint(i), Question: "Q?"})
+		}
+		require.NoError(t, NewSubmitter(bus, store, name).Submit(t.Context(), list, nil, nil, false))
+		runs[name] = &sharedRun{name: name, bus: bus, lead: newLead(cfg, bus, store, func(trajectory.ScoredGroup) error { return nil }, zap.NewNop())}
+	}
+	for _, r := range runs {
+		r.lead.shares.own.Wants = prompts
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- r.lead.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			require.NoError(t, <-done)
+		})
+	}
+	const rounds = 4
+	for range rounds { // what ends makes room in the same proportion while both want more
+		require.Eventually(t, func() bool { return runs["small"].inWork(t) == 2 && runs["large"].inWork(t) == 6 },
+			20*time.Second, 20*time.Millisecond, "%d and %d", runs["small"].inWork(t), runs["large"].inWork(t))
+		runs["small"].finish(t, 2)
+		runs["large"].finish(t, 6)
+	}
+	require.Equal(t, 2*rounds, runs["small"].finished)
+	require.Equal(t, 6*rounds, runs["large"].finished)
+	// The large run has no more than six prompts left: the small one gets the places that it leaves.
+	require.Eventually(t, func() bool { return runs["large"].inWork(t) == prompts-6*rounds }, 20*time.Second, 20*time.Millisecond)
+	runs["large"].finish(t, 6)
+	require.Eventually(t, func() bool { return runs["small"].inWork(t) == capacity }, 20*time.Second, 20*time.Millisecond)
+}
+
+// finish is what workers and reward servers do with n groups.
+func (r *sharedRun) finish(t *testing.T, n int) {
+	t.Helper()
+	q, err := jetstream.NewQueue[task.Dispatch](t.Context(), r.bus, jetstream.Prompts, r.name)
+	require.NoError(t, err)
+	for range n {
+		m, err := q.Receive(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, r.bus.PublishOnce(t.Context(), jetstream.Scored, r.name, m.Value.ID, madeUpScore(madeUp(m.Value))))
+		require.NoError(t, m.Ack(t.Context()))
+		r.finished++
+	}
+}
