@@ -99,7 +99,9 @@ func columnType(e ast.Expr) string {
 }
 
 func renderProto(page *bytes.Buffer, f protoreflect.FileDescriptor) {
-	comment := func(d protoreflect.Descriptor) string { return oneLine(f.SourceLocations().ByDescriptor(d).LeadingComments) }
+	comment := func(d protoreflect.Descriptor) string {
+		return oneLine(f.SourceLocations().ByDescriptor(d).LeadingComments)
+	}
 	for i := range f.Services().Len() {
 		s := f.Services().Get(i)
 		fmt.Fprintf(page, "\n## Service %s\n\n%s\n\n| call | takes | gives | meaning |\n| --- | --- | --- | --- |\n", s.Name(), comment(s))

@@ -147,19 +147,22 @@ func TestARunInWhichNothingIsFitToTrainOnSendsNoBatchAndSaysWhy(t *testing.T) {
 	}{
 		"every group is filtered": {
 			func(d task.Dispatch) trajectory.ScoredGroup { return valued(d, 0, 1, 1) },
-			leader.Ledger{Dispatched: 16, Filtered: 16}, map[string]int{"filtered acc=1.00": 16},
+			leader.Ledger{Dispatched: 16, Filtered: 16},
+			map[string]int{"filtered acc=1.00": 16},
 		},
 		"every rollout failed": {
 			func(d task.Dispatch) trajectory.ScoredGroup {
 				return group(d, trajectory.ScoreLost, trajectory.ScoreLost)
 			},
-			leader.Ledger{Dispatched: 16, Failed: 16}, map[string]int{"failed": 16},
+			leader.Ledger{Dispatched: 16, Failed: 16},
+			map[string]int{"failed": 16},
 		},
 		"no rollout has a verdict": {
 			func(d task.Dispatch) trajectory.ScoredGroup {
 				return group(d, trajectory.ScoreUnscored, trajectory.ScoreUnjudgeable)
 			},
-			leader.Ledger{Dispatched: 16, Unscored: 16}, map[string]int{"unscored": 16},
+			leader.Ledger{Dispatched: 16, Unscored: 16},
+			map[string]int{"unscored": 16},
 		},
 		"every completion is empty": {
 			func(d task.Dispatch) trajectory.ScoredGroup {
@@ -170,7 +173,8 @@ func TestARunInWhichNothingIsFitToTrainOnSendsNoBatchAndSaysWhy(t *testing.T) {
 				}
 				return g
 			},
-			leader.Ledger{Dispatched: 16, Failed: 16}, map[string]int{"failed": 16},
+			leader.Ledger{Dispatched: 16, Failed: 16},
+			map[string]int{"failed": 16},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
