@@ -322,3 +322,31 @@ eval-benchmarks: python ## import and audit whole benchmarks, count the faults o
 	VERIGRAPH_BENCHMARKS=$(BENCHMARKS) go test -count=1 -v -timeout 60m -run 'Whole|FaultsOfTheOfficialRules' ./cmd/verigraph
 
 .PHONY: eval-benchmarks
+
+# The cluster. Helm's engine and the Kubernetes types stand in a module of their own, outside of `make test`.
+test-helm: ## render the chart with Helm's engine and check every document, alert and panel
+	cd tools/helm && go test -count=1 ./...
+
+golden-helm: ## write what the chart renders to for every value set
+	cd tools/helm && go test -count=1 -run GoldenFile . -args -update
+
+test-runc: build python ## the tier that a pod of each kind reaches, under a real runc (root)
+	cd tools/runc && go test -count=1 -v -timeout 15m ./...
+
+.PHONY: test-helm golden-helm test-runc
+
+# The supply chain. The tools stand pinned in a module of their own.
+SUPPLY := go tool -modfile=tools/supply/go.mod
+
+sbom: ## write the bill of materials of the module (CycloneDX) to out/sbom.json; modules are read from the module cache
+	@mkdir -p out
+	$(SUPPLY) cyclonedx-gomod mod -json -licenses -type application -output out/sbom.json .
+
+licences: sbom ## list the licence of every dependency, and fail where one is missing
+	$(PYTHON) tools/supply/licences.py out/sbom.json
+
+VULNDB ?= https://vuln.go.dev
+govulncheck: ## known vulnerabilities that the code reaches; offline with VULNDB=file:///DIR, a copy of the database
+	$(SUPPLY) govulncheck -db $(VULNDB) ./...
+
+.PHONY: sbom licences govulncheck

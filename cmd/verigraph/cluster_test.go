@@ -147,12 +147,12 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(stop)
 
-	feed, admin := freePort(t), freePort(t)
+	feed, admin, workerAdmin := freePort(t), freePort(t), freePort(t)
 	rewardConfig := shipped(t, "reward-server.yaml", "127.0.0.1:4222", "127.0.0.1:"+port, "/var/lib/verigraph", shared,
 		"127.0.0.1:50051", "127.0.0.1:"+feed, "127.0.0.1:9091", "127.0.0.1:"+admin)
 	workerConfig := shipped(t, "rollout-worker.yaml", "127.0.0.1:4222", "127.0.0.1:"+port, "/var/lib/verigraph", shared,
 		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
-		"127.0.0.1:9090", "127.0.0.1:"+freePort(t))
+		"127.0.0.1:9090", "127.0.0.1:"+workerAdmin)
 	startProc(t, filepath.Join(bin, "reward-server"), "--config", rewardConfig).await(t, `"ready"`)
 	worker := startProc(t, filepath.Join(bin, "rollout-worker"), "--config", workerConfig)
 	worker.await(t, `"ready"`)
@@ -191,6 +191,10 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	require.Equal(t, 12, seen.Stats.Rollouts)
 	require.True(t, seen.Status.Complete, "from the leader: a cluster writes no status file")
 	require.Equal(t, int64(12), seen.Status.Ledger.Delivered)
+
+	_, ofServer := fetch(t, client, "http://127.0.0.1:"+admin+"/metrics")
+	_, ofWorker := fetch(t, client, "http://127.0.0.1:"+workerAdmin+"/metrics")
+	checkMetrics(t, ofServer, ofWorker)
 }
 
 func TestProcessesNameWhatIsMissingAndExitWith2(t *testing.T) {

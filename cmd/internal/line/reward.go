@@ -47,6 +47,8 @@ type RewardServer struct {
 	// viewer shows the archive on the admin port; nil where it may not be shown.
 	viewer http.Handler
 	shown  *viewer.Run
+	// unregister takes the run's metrics back.
+	unregister func() error
 }
 
 // NewRewardServer builds the reward side of cfg.Run from the streams. Close it.
@@ -89,6 +91,7 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 	if err := s.serve(ctx, cfg); err != nil {
 		return nil, err
 	}
+	s.unregister = register(runMetrics{s})
 	return s, s.lead.begin(ctx)
 }
 
@@ -135,6 +138,9 @@ func (s *RewardServer) Run(ctx context.Context) error {
 // Close closes the archive and the listener.
 func (s *RewardServer) Close() error {
 	var errs []error
+	if s.unregister != nil {
+		errs = append(errs, s.unregister())
+	}
 	if s.Scoring != nil {
 		errs = append(errs, s.Scoring.Close())
 	}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/verigraph/verigraph/trajectory"
 )
 
 var (
@@ -38,8 +40,8 @@ func (m scoringMetrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	b := m.s.Book.Snapshot()
-	for status, n := range b.Status {
-		counter(metricRollouts, float64(n), string(status))
+	for _, status := range []trajectory.ScoreStatus{trajectory.ScoreOK, trajectory.ScoreUnscored, trajectory.ScoreUnjudgeable, trajectory.ScoreLost} {
+		counter(metricRollouts, float64(b.Status[status]), string(status))
 	}
 	for _, e := range b.Edges {
 		upTo := strconv.Itoa(e.UpTo)
@@ -51,14 +53,12 @@ func (m scoringMetrics) Collect(ch chan<- prometheus.Metric) {
 		counter(metricEdges, float64(e.Unjudgeable), upTo, "unjudgeable")
 	}
 	gauge(metricUnscored, b.UnscoredShare())
-	for kind, n := range b.Verdicts {
-		counter(metricVerdicts, float64(n), string(kind))
+	for _, kind := range []trajectory.VerdictKind{trajectory.Entailed, trajectory.NotEntailed, trajectory.Abstained, trajectory.NoVerdict} {
+		counter(metricVerdicts, float64(b.Verdicts[kind]), string(kind))
 	}
 	counter(metricCached, float64(b.Cached))
 	counter(metricFaults, float64(m.s.cache.StoreFaults()))
-	if m.s.Guard != nil {
-		gauge(metricPaused, one(m.s.Guard.State().Paused))
-	}
+	gauge(metricPaused, one(m.s.Guard != nil && m.s.Guard.State().Paused)) // rules have no canaries
 	seen := map[string]bool{}
 	for _, j := range m.s.judges {
 		if seen[j.Name()] {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +28,7 @@ type Worker struct {
 	endpoints *pool.Pool // nil with a text-only policy
 	follower  *follower
 	prober    *prober
+	box       *sandbox.Sandbox
 	// callLimit is how long a policy call may be open before it is ended as lost.
 	callLimit time.Duration
 	log       *zap.Logger
@@ -65,22 +65,21 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	if err != nil {
 		return nil, err
 	}
-	groups := rollout.Source(source)
+	metrics := newWorkerMetrics(w.box, w.endpoints)
+	w.closers = append(w.closers, register(metrics))
+	groups := rollout.Source(countedGroups{source, metrics})
 	if w.endpoints != nil { // a text-only policy has no trainer
 		w.follower = follow(bus, cfg, w.endpoints, w.prober.run, log)
 		if err := w.follower.begin(ctx); err != nil {
 			return nil, err
 		}
 		w.endpoints.CheckNow(ctx)
-		groups = informed{source, w.follower}
+		groups = informed{groups, w.follower}
 	}
 	groupRunner := &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log, MaxStaleness: staleness(cfg.Rollout)}
 	if cfg.Rollout.Journal == rollout.JournalOn {
 		groupRunner.Journal = journals{bus}
-		metrics := resumedMetrics{&groupRunner.Resumed}
-		if prometheus.Register(metrics) == nil { // else another worker of this process has them
-			w.closers = append(w.closers, func() error { prometheus.Unregister(metrics); return nil })
-		}
+		w.closers = append(w.closers, register(resumedMetrics{&groupRunner.Resumed}))
 	}
 	w.worker = &rollout.Worker{
 		Source: groups, Files: &blob.Cache{Store: blobs, Dir: dir, Max: cfg.Worker.CacheBytes}, Runner: groupRunner,
@@ -107,7 +106,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 	if err != nil {
 		return nil, err
 	}
-	w.Tier = box.Tier()
+	w.box, w.Tier = box, box.Tier()
 	runner.Config, runner.Sandbox, runner.Analyzer = cfg.Rollout, box, analyzer
 	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
 		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true, Python: cfg.Sandbox.Python}
