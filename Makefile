@@ -69,7 +69,7 @@ proto: ## generate the wire code from proto/
 	proto/generate.sh
 
 docs: ## write the pages that are made from the code
-	go test ./cmd/internal/config -run SchemaAndReference -args -update || go test ./cmd/internal/config -run SchemaAndReference
+	go test ./cmd/internal/config -run SchemaAndReference -args -update
 	go test ./cmd/verigraph -run PageOfCommands -args -update
 	go test ./dataset -run TheReferenceIs -args -update
 

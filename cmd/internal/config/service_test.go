@@ -126,7 +126,7 @@ func TestRewardServiceTalksTLSAndAsksForClientCertificatesAsConfigured(t *testin
 	ours.issue(t, "server")
 	ours.issue(t, "trainer")
 	other.issue(t, "trainer")
-	stranger := ours.client(t, "")
+	var stranger grpc.DialOption
 	{ // trusts the server, yet its certificate is signed by somebody else
 		c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
 		c.RootCAs.AddCert(ours.cert)
