@@ -92,7 +92,7 @@ func TestDashboardsAndAlertsNameOnlyMetricsThatARunExposes(t *testing.T) {
 
 var (
 	makeTarget = regexp.MustCompile("`make ([a-z -]+)`")
-	deployPath = regexp.MustCompile("\\b(deploy/[A-Za-z0-9_./-]*[A-Za-z0-9])")
+	deployPath = regexp.MustCompile(`\b(deploy/[A-Za-z0-9_./-]*[A-Za-z0-9])`)
 )
 
 // What needs a cluster is not run; the rest of these pages is tested by the targets that they name.
