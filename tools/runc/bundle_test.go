@@ -65,8 +65,8 @@ func rootfs(t *testing.T, dir string) []specs.Mount {
 	for _, tier := range []string{"strict", "confined"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "etc", tier+".yaml"), []byte("sandbox: {min_tier: "+tier+"}\n"), 0o644))
 	}
-	base, err := exec.Command(root+".venv/sandbox/bin/python", "-c", "import sys; print(sys.base_prefix, end='')").Output()
-	require.NoError(t, err, "make python")
+	base, err := exec.Command(root+".venv/sandbox/bin/python", "-I", "-S", "-c", "import sys; print(sys.base_prefix, end='')").CombinedOutput()
+	require.NoError(t, err, "make python: %s", base)
 	bound := map[string]string{
 		"/usr": "/usr", "/opt/verigraph/python": root + ".venv/sandbox", "/opt/verigraph/bin": root + "bin", "/opt/examples": root + "examples",
 	}
