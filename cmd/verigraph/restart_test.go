@@ -156,22 +156,32 @@ func TestEveryComponentIsRestartedUnderLoadAndNothingIsLostOrRepeated(t *testing
 	under("trainer")
 	k.trainer.kill(t)
 
-	under("leader and a NATS server are killed")
-	first := k.leads(t)
-	died := time.Now()
-	_ = servers[first].end(t, syscall.SIGKILL, time.Minute)
-	_ = nodes[0].end(t, syscall.SIGKILL, time.Minute)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for led := false; !led; {
-		require.NoError(t, ctx.Err(), "nobody leads 10 s after the leader died")
-		code, _, _ := verigraph(t, "status", "--feed", k.feeds[1-first])
-		led = code == 0
-	}
-	t.Logf("led again after %s", time.Since(died).Round(100*time.Millisecond))
-	for _, r := range []*restarted{nodes[0], servers[first]} {
-		r.start(t)
-		r.await(t, r.says)
+	// A dead leader is followed within 10 s. Where a NATS server dies with it, the streams that it led have to
+	// elect first.
+	for _, c := range []struct {
+		what  string
+		also  []*restarted
+		bound time.Duration
+	}{{"leader is killed", nil, 10 * time.Second}, {"leader and a NATS server are killed", nodes[:1], time.Minute}} {
+		under(c.what)
+		first := k.leads(t)
+		died := time.Now()
+		killed := append([]*restarted{servers[first]}, c.also...)
+		for _, r := range killed {
+			_ = r.end(t, syscall.SIGKILL, time.Minute)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), c.bound)
+		for led := false; !led; {
+			require.NoError(t, ctx.Err(), "nobody leads %s after the %s", c.bound, c.what)
+			code, _, _ := verigraph(t, "status", "--feed", k.feeds[1-first])
+			led = code == 0
+		}
+		cancel()
+		t.Logf("led again after %s", time.Since(died).Round(100*time.Millisecond))
+		for i := len(killed) - 1; i >= 0; i-- {
+			killed[i].start(t)
+			killed[i].await(t, killed[i].says)
+		}
 	}
 	k.trainer.await(t, "complete")
 	<-k.trainer.done

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from verigraph import Feed
-from verigraph.errors import Unavailable
+from verigraph.errors import DeadlineExceeded, Unavailable
 
 where, endpoints = Path(sys.argv[1]), itertools.cycle(sys.argv[2:])
 
@@ -42,7 +42,7 @@ def insist(call):
     while True:
         try:
             return call(feed)
-        except Unavailable:
+        except (Unavailable, DeadlineExceeded):  # not led, or a server whose broker has no quorum
             feed.close()
             feed = Feed(next(endpoints), retry_seconds=0.2)
 
