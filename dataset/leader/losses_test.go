@@ -15,18 +15,19 @@ import (
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// untilInFlight returns when so many rollouts are in work.
-func untilInFlight(t *testing.T, l *leader.Leader, n int) {
+// untilInFlight returns when so many rollouts are in work, of so many that were dispatched in all (0: any).
+func untilInFlight(t *testing.T, l *leader.Leader, n, dispatched int) {
 	t.Helper()
 	for {
 		changed := l.Changed()
-		if ledgerOf(t, l).InFlight == n {
+		of := ledgerOf(t, l)
+		if of.InFlight == n && (dispatched == 0 || of.Dispatched == dispatched) {
 			return
 		}
 		select {
 		case <-changed:
 		case <-time.After(10 * time.Second):
-			t.Fatalf("%d rollouts are in work, want %d", ledgerOf(t, l).InFlight, n)
+			t.Fatalf("%d of %d rollouts are in work, want %d of %d", of.InFlight, of.Dispatched, n, dispatched)
 		}
 	}
 }
@@ -52,13 +53,15 @@ func TestDispatchingPausesButForOneGroupWhileMostRolloutsAreLost(t *testing.T) {
 	for range 3 {
 		m.scored <- group(<-published, trajectory.ScoreLost, trajectory.ScoreOK) // too few for a group: all of it is lost
 	}
+	// The window lacks one group, and four more are out; only then the next losses.
+	untilInFlight(t, l, 8, 2*(window-1+4))
 	require.Zero(t, log.FilterMessageSnippet("dispatching pauses").Len(), "the window is not full")
 	last := <-published
 	for range 3 { // they were dispatched before
 		m.scored <- group(<-published, trajectory.ScoreLost, trajectory.ScoreLost)
 	}
 	waitsFor(t, l, "100% of the rollouts of the last 16 groups were lost (max_lost 0.5)")
-	untilInFlight(t, l, 2) // one group of two
+	untilInFlight(t, l, 2, 0) // one group of two
 	require.Empty(t, published)
 	require.Equal(t, 1, log.FilterMessageSnippet("dispatching pauses").Len())
 
@@ -81,7 +84,7 @@ func TestDispatchingPausesButForOneGroupWhileMostRolloutsAreLost(t *testing.T) {
 	for range 3 {
 		<-published
 	}
-	untilInFlight(t, l, 8) // all four again
+	untilInFlight(t, l, 8, 0) // all four again
 	require.Equal(t, 1, log.FilterMessageSnippet("dispatching goes on").Len())
 	cancel()
 	require.NoError(t, <-done)
