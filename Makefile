@@ -49,7 +49,7 @@ demo: build python ## run the main job on real questions without a model, and pr
 	@tail -n 3 $(DEMO_OUT)/trainer.log
 
 test: build python ## run all tests
-	go test -race -timeout 20m ./...
+	go test -race -timeout 10m ./...
 	$(CLIENT)/bin/python -m pytest -q clients/python
 
 bench: python ## run the benchmarks
