@@ -139,14 +139,15 @@ def test_every_wire_code_has_its_own_error(serve):
         "UNIMPLEMENTED": verigraph.FeedError,
     }
     servicer = Servicer([])
-    with feed(serve(servicer)) as client:
+    with feed(serve(servicer), retry_seconds=0.0) as client:
         for name, kind in want.items():
             code = grpc.StatusCode[name]
             servicer.unary_faults, servicer.faults = [code], [(0, code)]
             with pytest.raises(errors.FeedError) as caught:
                 client.ack(1)
             assert type(caught.value) is kind
-            assert (caught.value.code, caught.value.details) == (code, "as asked")
+            assert caught.value.code is code
+            assert caught.value.details.endswith("as asked")
             with pytest.raises(errors.FeedError) as caught:
                 list(client.batches())
             assert type(caught.value) is kind
@@ -161,6 +162,26 @@ def test_acknowledging_is_repeated_until_it_arrives(serve):
         assert client.ack(2, trainer_step=6) == 2
         assert client.ack(1, trainer_step=7) == 2
     assert servicer.acks[0] == pb.AckRequest(cursor="mine", sequence=1, trainer_step=5)
+
+
+def test_a_call_that_misses_its_own_deadline_is_repeated_until_it_is_answered(serve):
+    servicer = Servicer(objects(2))
+    servicer.silent = 2
+    sleeps: list[float] = []
+    with feed(serve(servicer), sleeps, _call_seconds=0.5) as client:
+        assert client.ack(2) == 2
+    assert len(sleeps) >= 2
+    assert servicer.acks[-1].sequence == 2
+
+
+def test_a_server_that_never_answers_is_a_missed_deadline_that_says_how_long_it_was_tried(serve):
+    servicer = Servicer([])
+    servicer.silent = 1000
+    sleeps: list[float] = []
+    client = feed(serve(servicer), sleeps, retry_seconds=0.9, _call_seconds=0.3)
+    with client, pytest.raises(verigraph.DeadlineExceeded, match=r"no answer within 0\.3 s, tried again for 0\.9 s"):
+        client.ack(1)
+    assert 1 <= len(sleeps) < 3, "the seconds of the calls count, and not only those between them"
 
 
 def test_only_unacknowledged_batches_come_again(serve):

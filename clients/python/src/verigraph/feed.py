@@ -36,7 +36,8 @@ class Feed:
     cursor: name of the consumer; "trainer" drives the run's ledger
     token: bearer token, when the server asks for one
     credentials: TLS, e.g. grpc.ssl_channel_credentials(); None talks in the clear
-    retry_seconds: how long an unreachable server is tried again before Unavailable is raised
+    retry_seconds: how long an unreachable server is tried again before Unavailable is raised, and one that
+        does not answer in time before DeadlineExceeded is
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class Feed:
         credentials: grpc.ChannelCredentials | None = None,
         retry_seconds: float = 300.0,
         _sleep: Callable[[float], None] = time.sleep,
+        _call_seconds: float = _CALL_TIMEOUT_S,
     ):
         self.cursor = cursor
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
         self._retry_seconds = retry_seconds
         self._sleep = _sleep
+        self._call_seconds = _call_seconds
         self._channel = open_channel(endpoint, credentials)
         self._stub = RolloutServiceStub(self._channel)
 
@@ -179,7 +182,7 @@ class Feed:
         """Sends the prompt of one of them back into the line. Not repeated by itself."""
         try:
             self._stub.Requeue(
-                pb.RequeueRequest(dispatch=dispatch), metadata=self._metadata, timeout=_CALL_TIMEOUT_S
+                pb.RequeueRequest(dispatch=dispatch), metadata=self._metadata, timeout=self._call_seconds
             )
         except grpc.RpcError as error:
             raise from_rpc(error) from error
@@ -190,10 +193,10 @@ class Feed:
 
     def _unary(self, method: Callable[..., Answer], request: object) -> Answer:
         """Every unary call here is idempotent, so that it can be repeated."""
-        retry = Retry(self._retry_seconds, self._sleep)
+        retry = Retry(self._retry_seconds, self._sleep, self._call_seconds)
         while True:
             try:
-                return method(request, metadata=self._metadata, timeout=_CALL_TIMEOUT_S)
+                return method(request, metadata=self._metadata, timeout=self._call_seconds)
             except grpc.RpcError as error:
                 retry.wait(error)
 

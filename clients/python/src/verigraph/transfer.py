@@ -48,10 +48,14 @@ def open_channel(endpoint: str, credentials: grpc.ChannelCredentials | None) -> 
 
 
 class Retry:
-    """Waits out an unreachable server: 0.1 s growing to 5 s, with jitter, as long as `budget` seconds."""
+    """Waits out an unreachable server: 0.1 s growing to 5 s, with jitter, as long as `budget` seconds.
 
-    def __init__(self, budget: float, sleep: Callable[[float], None]):
-        self._budget, self._sleep = budget, sleep
+    deadline: seconds that each call is given, where calls have a deadline. One that missed it is tried again
+    as well, and its seconds are taken from the budget.
+    """
+
+    def __init__(self, budget: float, sleep: Callable[[float], None], deadline: float = 0.0):
+        self._budget, self._sleep, self._deadline = budget, sleep, deadline
         self.reset()
 
     def reset(self) -> None:
@@ -59,9 +63,16 @@ class Retry:
         self._delay, self._spent = 0.1, 0.0
 
     def wait(self, error: grpc.RpcError | FeedError) -> None:
-        """Sleeps before the next try. Raises the typed error if it is not Unavailable or the budget is spent."""
+        """Sleeps before the next try. Raises the typed error if no try can help or the budget is spent."""
         typed = error if isinstance(error, FeedError) else from_rpc(error)
-        if typed.code is not grpc.StatusCode.UNAVAILABLE or self._spent >= self._budget:
+        late = self._deadline > 0 and typed.code is grpc.StatusCode.DEADLINE_EXCEEDED
+        if late:
+            self._spent += self._deadline
+            typed = type(typed)(
+                typed.code,
+                f"no answer within {self._deadline:g} s, tried again for {self._budget:g} s: {typed.details}",
+            )
+        if not (late or typed.code is grpc.StatusCode.UNAVAILABLE) or self._spent >= self._budget:
             raise typed from (None if typed is error else error)
         self._sleep(self._delay * random.uniform(0.8, 1.2))
         self._spent += self._delay
