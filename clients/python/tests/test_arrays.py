@@ -124,3 +124,25 @@ def test_padding_needs_numpy_only():
     got = pad_rows(one, one, Ragged(np.array([1]), one.offsets), one, np.array([2.0], np.float32), 2, 2, 0)
     assert got["input_ids"].tolist() == [[0, 5, 5, 0]]
     assert got["rm_scores"].tolist() == [[2.0, 0.0]]
+
+
+def test_the_reward_reaches_the_first_token_over_inner_zeros_of_the_mask():
+    """The reward stands at the last response token, which was sampled; zeros of the mask before it are no ends."""
+    good = row(
+        response_ids=[11, 12, 13, 14],
+        response_mask=[1, 0, 0, 1],
+        rollout_log_probs=[-1.0, 0.0, 0.0, -1.0],
+        spans=[span(0, 1), span(1, 3, "observation"), span(3, 4)],
+        reward=2.0,
+    )
+    batch = Batch(1, encode([good]))
+    batch.check()
+    arrays = batch.to_arrays(prompt_length=4, response_length=8)
+    scores, mask = arrays["token_level_scores"][0], arrays["response_mask"][0]
+    assert scores.tolist() == [0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+    assert mask[np.flatnonzero(scores)].tolist() == [1]
+    gamma, running, returns = 0.5, 0.0, np.zeros(8)
+    for t in reversed(range(8)):
+        if mask[t]:
+            running = returns[t] = scores[t] + gamma * running
+    assert returns.tolist() == [1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0]

@@ -226,6 +226,20 @@ def test_impossible_contracts_stop_with_the_setting_to_change(llm_client):
             generate(manager, uids)
 
 
+def test_an_estimator_that_stops_at_observations_is_refused(llm_client):
+    manager = manager_of(FakeService(), llm_client, "algorithm.adv_estimator=reinforce_plus_plus")
+    if version() < (0, 9):
+        with pytest.raises(SettingsError, match="before an observation"):
+            generate(manager, ["a"])
+        return
+    rewards, mask = torch.tensor([[0.0, 0.0, 0.0, 2.0]]), torch.tensor([[1, 0, 0, 1]])
+    _, returns = core_algos.compute_reinforce_plus_plus_outcome_advantage(
+        rewards, mask, config=SimpleNamespace(gamma=0.5)
+    )
+    assert returns.tolist() == [[1.0, 0.0, 0.0, 2.0]]
+    assert len(generate(manager, ["a"])[0]) == 3
+
+
 def test_a_reward_model_beside_our_rewards_is_refused(llm_client):
     manager = manager_of(
         FakeService(),

@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from verigraph.errors import FeedError
 from verigraph.metrics import log, status_metrics
 from verigraph.requests import GroupResult, Policy, RequestedPrompt, RolloutService
 from verigraph.verl import servers
-from verigraph.verl.settings import Settings, get
+from verigraph.verl.settings import Settings, SettingsError, get
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ class Stepper:
     def connect(cls, config: Any, service: RolloutService | None = None) -> Stepper:
         """Reads the configuration and connects. A restarted trainer is a higher incarnation."""
         settings = Settings.of(config)
+        if get(config, "algorithm.adv_estimator") == "reinforce_plus_plus":
+            _check_returns()
         if service is None:
             from verigraph.connect import rollout_service, tls
 
@@ -49,13 +52,28 @@ class Stepper:
                 self.settings.check_metadata(result.batch.metadata, asked[result.uid])
             yield result
 
-
     def track_run(self, step: int) -> None:
         """Logs the ledger, filtered counts and ages. A step is never lost for want of its statistics."""
         try:
             self.track(status_metrics(self.service.status()), step)
         except FeedError as error:
             logger.warning("step %d: no statistics of the run: %s", step, error)
+
+
+def _check_returns() -> None:
+    """Raises SettingsError where the installed verl's reward-to-go ends at tokens that were not sampled.
+
+    Before 0.9 the running return of REINFORCE++ is 0 from every observation on, backwards, so that no turn but the
+    last one earns anything.
+    """
+    import torch
+    from verl.trainer.ppo.core_algos import compute_reinforce_plus_plus_outcome_advantage as estimate
+
+    rewards, mask = torch.tensor([[0.0, 0.0, 0.0, 2.0]]), torch.tensor([[1.0, 0.0, 0.0, 1.0]])
+    _, returns = estimate(rewards, mask, config=SimpleNamespace(gamma=0.5))
+    if returns[0, 0].item() != 1.0:
+        problem = "adv_estimator=reinforce_plus_plus of this verl gives no reward to what stands before an observation"
+        raise SettingsError([f"{problem}: use verl 0.9 or later, or grpo"])
 
 
 def incarnation(config: Any) -> int:
