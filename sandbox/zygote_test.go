@@ -54,26 +54,52 @@ func TestWithoutItsHelperAZygoteIsReplacedByFreshSessionsAndThatIsSaid(t *testin
 	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
 }
 
+// helperWith compiles the helper otherwise, to where a zygote sees it.
+func helperWith(t *testing.T, flags ...string) interpreter {
+	t.Helper()
+	sources, err := filepath.Glob("helper/*.c")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("../.venv/sandbox/lib/verigraph", "test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	helper, err := filepath.Abs(filepath.Join(dir, "zygote.so"))
+	require.NoError(t, err)
+	out, err := exec.Command("cc", slices.Concat([]string{"-std=gnu11", "-fPIC", "-shared", "-o", helper}, flags, sources)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	p := inspected(t)
+	p.Helpers = []string{helper}
+	return p
+}
+
 func TestAnOlderHelperIsReplacedByFreshSessionsAndThatIsSaid(t *testing.T) {
 	t.Parallel()
 	forked(t)
-	sources, err := filepath.Glob("helper/*.c")
-	require.NoError(t, err)
-	dir, err := os.MkdirTemp("../.venv/sandbox/lib/verigraph", "older-") // where a zygote sees it
-	require.NoError(t, err)
-	defer os.RemoveAll(dir)
-	older, err := filepath.Abs(filepath.Join(dir, "zygote.so"))
-	require.NoError(t, err)
-	out, err := exec.Command("cc", append([]string{"-std=gnu11", "-fPIC", "-shared", "-Dvg_version=vg_earlier", "-o", older}, sources...)...).CombinedOutput()
-	require.NoError(t, err, string(out))
-	p := inspected(t)
-	p.Helpers = []string{older}
-	s, err := newSandbox(t.Context(), testConfig(), p, []Tier{TierStrict})
+	s, err := newSandbox(t.Context(), testConfig(), helperWith(t, "-Dvg_version=vg_earlier"), []Tier{TierStrict})
 	require.NoError(t, err)
 	defer s.Close()
 	require.Equal(t, EngineFresh, s.Stats().Engine)
 	require.Contains(t, s.Stats().Fallback, "zygote.so is older than this program; run make python")
 	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
+}
+
+// As under the seccomp profile of a container runtime; make test-runc has the real one.
+func TestSessionsAreForkedWhereClone3DoesNotExist(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	header := filepath.Join(t.TempDir(), "without.h")
+	require.NoError(t, os.WriteFile(header, []byte("#include <sys/syscall.h>\n#undef SYS_clone3\n#define SYS_clone3 100000\n"), 0o600))
+	p := helperWith(t, "-include", header)
+	for _, tier := range []Tier{TierStrict, TierConfined} {
+		cfg := testConfig()
+		cfg.Preload = []string{"json", "no_" + t.Name()}
+		s, err := newSandbox(t.Context(), cfg, p, []Tier{tier})
+		require.NoError(t, err)
+		defer s.Close()
+		require.Equal(t, EngineZygote, s.Stats().Engine, s.Stats().Fallback)
+		sess := start(t, s, nil)
+		require.Equal(t, "1\n", run(t, sess, "1").Output)
+		require.Equal(t, trajectory.CellDied, run(t, sess, "import os; os._exit(3)").Status)
+	}
 }
 
 func TestAZygoteThatDiesIsReplacedAndItsSessionsGoOn(t *testing.T) {

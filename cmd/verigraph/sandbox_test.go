@@ -14,6 +14,7 @@ func TestSandboxCheckPrintsTheTierAndEveryCheck(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `(?m)^environment  \S+: all packages are there$`, stdout)
 	require.Regexp(t, `(?m)^tier         (strict|gvisor|confined|none)$`, stdout)
+	require.Regexp(t, `(?m)^first result \d+(\.\d+)?m?s after a session is asked for$`, stdout)
 	require.Regexp(t, `(?m)^  no_sockets +holds$`, stdout)
 	require.Regexp(t, `(?m)^  rlimit_as +holds$`, stdout)
 	require.NotContains(t, stdout, "FAILS")

@@ -67,7 +67,16 @@ static long fork_raw(uint64_t flags, int *pidfd)
 	}
 	if (!(flags & CLONE_PARENT))
 		args.exit_signal = 17; /* SIGCHLD */
-	return syscall(SYS_clone3, &args, sizeof args);
+	long pid = syscall(SYS_clone3, &args, sizeof args);
+	if (pid >= 0 || errno != ENOSYS)
+		return pid;
+	/* The container runtimes' seccomp profile hides clone3, whose flags a filter can't read. */
+	flags = args.flags | args.exit_signal;
+#if defined(__x86_64__)
+	return syscall(SYS_clone, flags, NULL, pidfd, tid, 0);
+#else
+	return syscall(SYS_clone, flags, NULL, pidfd, 0, tid);
+#endif
 }
 
 /* vg_fork makes a child of the zygote itself, for measuring what a first cell touches. */
