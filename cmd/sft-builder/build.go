@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/sft"
 	"github.com/verigraph/verigraph/sft/build"
 	"github.com/verigraph/verigraph/sft/card"
@@ -55,7 +56,7 @@ func loadConfig(path string) (sft.Config, error) {
 func runBuild(ctx context.Context, o buildOptions, changed func(string) bool, stdout, stderr io.Writer) error {
 	cfg, err := loadConfig(o.config)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if changed("tokenizer") {
 		cfg.Target.Tokenizer = o.tokenizer
@@ -65,12 +66,12 @@ func runBuild(ctx context.Context, o buildOptions, changed func(string) bool, st
 	}
 	switch {
 	case o.out == "":
-		return usage(errors.New("--out: a directory is needed"))
+		return cli.Usage(errors.New("--out: a directory is needed"))
 	case len(o.in) == 0:
-		return usage(errors.New("--in: a directory or file is needed"))
+		return cli.Usage(errors.New("--in: a directory or file is needed"))
 	}
 	if err := cfg.Validate(); err != nil {
-		return usage(fmt.Errorf("%s: %w", cmp.Or(o.config, "configuration"), err))
+		return cli.Usage(fmt.Errorf("%s: %w", cmp.Or(o.config, "configuration"), err))
 	}
 	m, err := build.Run(ctx, build.Options{In: o.in, Config: cfg, Out: o.out, Progress: stderr, Card: card.Write})
 	if ctx.Err() != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
 	stored "github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/dataset/parquet"
@@ -185,7 +186,7 @@ func TestVerifyFailsOnADamagedCorpus(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(files[0], 100))
 	code, stdout, stderr := sftBuilder(t, "verify", out)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, stdout, "swift/"+filepath.Base(files[0]))
 	require.Contains(t, stderr, "problems in")
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/dataset"
@@ -45,7 +46,7 @@ func newGenerate() *cobra.Command {
 		Example: `  # a teacher that gives text only
   sft-builder generate --plan configs/sft/generate.yaml --accept configs/sft/paper.yaml --config configs/local.yaml \
     --policy https://HOST --policy-api chat --model NAME --judge rules --out out/teacher`,
-		Args: noArgs,
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runGenerate(cmd.Context(), o, cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -60,35 +61,27 @@ func newGenerate() *cobra.Command {
 	f.StringVar(&o.model, "model", "", "name of the served model")
 	f.StringVar(&o.tokenizer, "tokenizer", "", "directory with the model's tokenizer.json (completions)")
 	f.StringVar(&o.judge, "judge", "", "judge endpoint URL (OpenAI API), or rules")
-	f.BoolVar(&o.json, "json", false, "print the result as JSON")
+	cli.OutputFlag(f, &o.json, "the result")
 	return cmd
 }
 
 // resolve builds the line's configuration from file and flags.
 func (o generateOptions) resolve(changed func(string) bool, plan generate.Config) (config.Config, error) {
-	cfg := config.Defaults()
-	if o.config != "" {
-		var err error
-		if cfg, err = config.Load(o.config); err != nil {
-			return cfg, err
-		}
+	cfg, err := config.LoadOptional(o.config)
+	if err != nil {
+		return cfg, err
 	}
 	for name, set := range map[string]func(){
 		"policy":     func() { cfg.Policy.BaseURL = o.policy },
 		"policy-api": func() { cfg.Policy.API = o.api },
 		"model":      func() { cfg.Policy.Model = o.model },
 		"tokenizer":  func() { cfg.Policy.Tokenizer = o.tokenizer },
-		"judge": func() {
-			cfg.Reward.Judge = config.JudgeRules
-			if o.judge != config.JudgeRules {
-				cfg.Reward.Judge, cfg.Reward.OpenAI.BaseURL = config.JudgeOpenAI, o.judge
-			}
-		},
 	} {
 		if changed(name) {
 			set()
 		}
 	}
+	cfg.Reward.SetJudge(o.judge, "")
 	cfg.Run = plan.Run
 	cfg.Blob, cfg.Reward.Archive, cfg.Worker.Cache = o.out, o.out, filepath.Join(o.out, "cache")
 	cfg.Resolve()
@@ -98,27 +91,27 @@ func (o generateOptions) resolve(changed func(string) bool, plan generate.Config
 func runGenerate(ctx context.Context, o generateOptions, changed func(string) bool, stdout, stderr io.Writer) error {
 	for name, v := range map[string]string{"--plan": o.plan, "--out": o.out} {
 		if v == "" {
-			return usage(fmt.Errorf("%s: is needed", name))
+			return cli.Usage(fmt.Errorf("%s: is needed", name))
 		}
 	}
 	plan, err := generate.Load(o.plan)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	accept, err := loadConfig(o.accept)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	cfg, err := o.resolve(changed, plan)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	input, paths, err := prompts(ctx, plan)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if err := claim(o.out, plan); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	log, err := fileLogger(filepath.Join(o.out, "generate.log"))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/policy/tokenizer"
 	"github.com/verigraph/verigraph/sft"
 	"github.com/verigraph/verigraph/sft/build"
@@ -33,7 +34,7 @@ func newInspect() *cobra.Command {
 		Short: "Show samples of a corpus with what is trained in colour",
 		Example: `  sft-builder inspect out/sft --kind infer --n 2
   sft-builder inspect out/sft --sample run/p-0/1#trajectory --tokenizer MODEL_DIR`,
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runInspect(o, args[0], cmd.OutOrStdout())
 		},
@@ -68,21 +69,21 @@ var errShown = errors.New("shown")
 func runInspect(o inspectOptions, dir string, stdout io.Writer) error {
 	m, err := build.ReadManifest(dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	paint, err := o.painter(stdout)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	format := "swift"
 	var tok *tokenizer.Tokenizer
 	if o.tokenizer != "" {
 		format = "tokenized"
 		if tok, err = tokenizer.Load(o.tokenizer); err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		if tok.SHA256() != m.Tokenizer {
-			return usage(fmt.Errorf("--tokenizer: its digest %.12s is not that of the corpus, %.12s", tok.SHA256(), m.Tokenizer))
+			return cli.Usage(fmt.Errorf("--tokenizer: its digest %.12s is not that of the corpus, %.12s", tok.SHA256(), m.Tokenizer))
 		}
 	}
 	shown, found := 0, false
@@ -116,10 +117,10 @@ func runInspect(o inspectOptions, dir string, stdout io.Writer) error {
 		}
 	}
 	if !found {
-		return usage(fmt.Errorf("%s holds no %s output", dir, format))
+		return cli.Usage(fmt.Errorf("%s holds no %s output", dir, format))
 	}
 	if shown == 0 {
-		return usage(errors.New("no such sample"))
+		return cli.Usage(errors.New("no such sample"))
 	}
 	return nil
 }

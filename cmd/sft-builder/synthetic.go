@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/sft/synth"
 )
 
@@ -29,7 +30,7 @@ func newSynthetic() *cobra.Command {
 		Use:     "synthetic",
 		Short:   "Write synthetic trajectories over real tables, to measure builds",
 		Example: `  sft-builder synthetic --tables examples/dabench/tables --n 1000 --out out/synthetic`,
-		Args:    noArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runSynthetic(cmd.Context(), o, cmd.OutOrStdout())
 		},
@@ -46,23 +47,23 @@ func newSynthetic() *cobra.Command {
 
 func runSynthetic(ctx context.Context, o syntheticOptions, stdout io.Writer) error {
 	if o.tables == "" || o.out == "" || o.n < 1 {
-		return usage(errors.New("--tables, --out and --n of at least 1 are needed"))
+		return cli.Usage(errors.New("--tables, --out and --n of at least 1 are needed"))
 	}
 	tables, err := synth.CSVTables(o.tables, "dabench")
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if o.tablebench != "" {
 		more, err := synth.TableBenchTables(o.tablebench)
 		if err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		tables = append(tables, more...)
 	}
 	var questions []string
 	if o.questions != "" {
 		if questions, err = readQuestions(o.questions); err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 	}
 	p, err := synth.Write(ctx, o.out, synth.Options{Tables: tables, Questions: questions, N: o.n, Seed: o.seed, Run: "synthetic"})

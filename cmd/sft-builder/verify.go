@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/sft/build"
 	"github.com/verigraph/verigraph/sft/check"
 )
@@ -37,7 +38,7 @@ func newVerify() *cobra.Command {
 		Short: "Check every invariant on the finished files of a corpus",
 		Example: `  sft-builder verify out/sft
   sft-builder verify out/sft --python .venv/verl/bin/python --python .venv/swift/bin/python --model MODEL_DIR`,
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runVerify(cmd.Context(), o, args[0], cmd.OutOrStdout())
 		},
@@ -46,14 +47,14 @@ func newVerify() *cobra.Command {
 	f.StringArrayVar(&o.pythons, "python", nil, "interpreter with pyarrow, ms-swift or verl, whose readers then load the files; repeatable")
 	f.StringVar(&o.model, "model", "", "directory with the target's tokenizer for those readers, as transformers loads it")
 	f.IntVar(&o.limit, "limit", 200, "rows of each file that ms-swift and verl render; 0 renders all")
-	f.BoolVar(&o.json, "json", false, "print the report as JSON")
+	cli.OutputFlag(f, &o.json, "the report")
 	return cmd
 }
 
 func runVerify(ctx context.Context, o verifyOptions, dir string, stdout io.Writer) error {
 	report, m, err := check.Dir(ctx, dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	lines := []string{}
 	for _, python := range o.pythons {

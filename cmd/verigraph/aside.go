@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	verigraphv1 "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -16,7 +17,7 @@ func newAside() *cobra.Command {
 		Short: "List the groups that were set aside, or send their prompts back into the line",
 		Example: "  verigraph aside --feed 127.0.0.1:50051\n" +
 			"  verigraph aside --feed 127.0.0.1:50051 --requeue 17-0",
-		Args: noArgs,
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, client, closeConn, err := feed.dial(cmd.Context())
 			if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/viewer"
@@ -205,7 +206,7 @@ func TestProcessesNameWhatIsMissingAndExitWith2(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, name)
-		require.Equal(t, exitUsage, exit.ExitCode(), string(out))
+		require.Equal(t, cli.ExitUsage, exit.ExitCode(), string(out))
 		require.Contains(t, string(out), want, name)
 	}
 }

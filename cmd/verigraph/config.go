@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/reward"
 )
@@ -28,7 +29,7 @@ func newConfigCheck() *cobra.Command {
 		Example: "  verigraph config check configs/local.yaml\n" +
 			"  verigraph config check --for rollout-worker configs/rollout-worker.yaml\n" +
 			"  verigraph config check --for preset configs/reward/default.yaml",
-		Args: func(cmd *cobra.Command, args []string) error { return usage(cobra.MinimumNArgs(1)(cmd, args)) },
+		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found := 0
 			for _, path := range args {
@@ -39,7 +40,7 @@ func newConfigCheck() *cobra.Command {
 				found += len(problems)
 			}
 			if found > 0 {
-				return usage(fmt.Errorf("config check: %d problems", found))
+				return cli.Usage(fmt.Errorf("config check: %d problems", found))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d files, no problems\n", len(args))
 			return nil
@@ -69,13 +70,13 @@ func newConfigShow() *cobra.Command {
 		Short: "Print a configuration with every default filled in; keys and header values are not shown",
 		Example: "  verigraph config show\n" +
 			"  verigraph config show --resolved configs/local.yaml",
-		Args: func(cmd *cobra.Command, args []string) error { return usage(cobra.MaximumNArgs(1)(cmd, args)) },
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := config.Defaults()
 			if len(args) == 1 {
 				var err error
 				if c, err = config.Load(args[0]); err != nil {
-					return usage(err)
+					return cli.Usage(err)
 				}
 			}
 			if resolved {
@@ -95,7 +96,7 @@ func newConfigSchema() *cobra.Command {
 		Use:     "schema",
 		Short:   "Print the JSON schema of configuration files, for editors",
 		Example: "  verigraph config schema > verigraph.schema.json",
-		Args:    noArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(config.Schema)
 			return err

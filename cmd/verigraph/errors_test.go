@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 )
 
 // write puts text into a new file and returns its path.
@@ -71,7 +73,7 @@ func TestMistakesGetOneClearLineAndExitCode2(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"run", "--policy", "script:" + script, "--judge", "rules", "--python", python, "--out", filepath.Join(t.TempDir(), "out")}, c.args...)
 			code, _, stderr := verigraph(t, args...)
-			require.Equal(t, exitUsage, code, stderr)
+			require.Equal(t, cli.ExitUsage, code, stderr)
 			for _, w := range c.want {
 				require.Contains(t, stderr, w)
 			}
@@ -93,14 +95,14 @@ func TestFailuresOfTheSurroundingsGetOneClearLineAndExitCode1(t *testing.T) {
 		t.Parallel()
 		code, _, stderr := verigraph(t, "run", "--prompts", prompts, "--policy", dead, "--model", "m", "--tokenizer", tok,
 			"--judge", "rules", "--python", root+".venv/sandbox/bin/python", "--out", filepath.Join(t.TempDir(), "out"))
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, cli.ExitFailed, code)
 		require.Contains(t, stderr, dead)
 	})
 	t.Run("an interpreter without the packages", func(t *testing.T) {
 		t.Parallel()
 		code, _, stderr := verigraph(t, "run", "--prompts", prompts, "--policy", "script:"+script,
 			"--judge", "rules", "--python", root+".venv/client/bin/python", "--out", filepath.Join(t.TempDir(), "out"))
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, cli.ExitFailed, code)
 		require.Contains(t, stderr, "scipy")
 		require.Contains(t, stderr, "make python")
 		require.Len(t, strings.Split(strings.TrimSpace(stderr), "\n"), 1, "one line for all packages")
@@ -109,7 +111,7 @@ func TestFailuresOfTheSurroundingsGetOneClearLineAndExitCode1(t *testing.T) {
 		t.Parallel()
 		code, _, stderr := verigraph(t, "run", "--prompts", prompts, "--policy", "script:"+script, "--judge", "rules",
 			"--python", root+".venv/sandbox/bin/python", "--out", filepath.Join(t.TempDir(), "out"), "--trainer", "exit 3")
-		require.Equal(t, exitFailed, code)
+		require.Equal(t, cli.ExitFailed, code)
 		require.Contains(t, stderr, "exit status 3")
 		require.Contains(t, stderr, "trainer.log")
 	})

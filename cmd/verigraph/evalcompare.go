@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/eval"
 )
 
@@ -20,13 +21,13 @@ func newEvalCompare() *cobra.Command {
 sign-flip permutation of the items' differences; the interval is a bootstrap of pairs. What is not shared, or has no score on a
 side, is stated.`,
 		Example: "  verigraph eval compare out/eval out/baseline",
-		Args:    exactArgs(2),
+		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return compareEvaluations(args[0], args[1], seed, asJSON, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().Uint64Var(&seed, "bootstrap-seed", 1, "seed of intervals and tests")
-	outputFlag(cmd.Flags(), &asJSON, "the comparison")
+	cli.OutputFlag(cmd.Flags(), &asJSON, "the comparison")
 	return cmd
 }
 
@@ -36,11 +37,11 @@ func compareEvaluations(a, b string, seed uint64, asJSON bool, stdout io.Writer)
 	for i, dir := range []string{a, b} {
 		m, err := eval.ReadManifest(dir)
 		if err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		names[i] = fmt.Sprintf("%s (%s)", m.Setup.Name, dir)
 		if records[i], err = eval.ReadRecords(dir); err != nil {
-			return usage(fmt.Errorf("%w; verigraph eval score %s writes them", err, dir))
+			return cli.Usage(fmt.Errorf("%w; verigraph eval score %s writes them", err, dir))
 		}
 	}
 	all := eval.Compare(records[0], records[1], seed)

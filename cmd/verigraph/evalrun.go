@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/eval"
@@ -44,7 +45,7 @@ report is written. --resume goes on where a killed evaluation stopped.`,
     --policy http://HOST:8000 --model NAME --tokenizer DIR --samples 4 --out out/eval
   verigraph eval run --benchmark tablebench --prompts TableBench.jsonl --agent codeact --policy https://HOST --policy-api chat \
     --model NAME --judge http://HOST:8001/v1 --judge-model NAME --out out/baseline`,
-		Args: noArgs,
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.execute(cmd.Context(), cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -77,23 +78,23 @@ report is written. --resume goes on where a killed evaluation stopped.`,
 func (o evalRunOptions) execute(ctx context.Context, changed func(string) bool, stdout, stderr io.Writer) error {
 	bench, err := eval.Find(o.benchmark)
 	if err != nil {
-		return usage(fmt.Errorf("--benchmark: %w", err))
+		return cli.Usage(fmt.Errorf("--benchmark: %w", err))
 	}
 	if o.run.out == "" {
-		return usage(errors.New("--out: an evaluation directory is needed"))
+		return cli.Usage(errors.New("--out: an evaluation directory is needed"))
 	}
 	if o.samples < 1 {
-		return usage(fmt.Errorf("--samples: %d, want at least 1", o.samples))
+		return cli.Usage(fmt.Errorf("--samples: %d, want at least 1", o.samples))
 	}
 	dir := o.run.out
 	o.run.out = filepath.Join(dir, bench.Name)
 	cfg, err := o.config(bench, dir, changed)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	m, err := eval.OpenManifest(dir, o.setup(cfg))
 	if err != nil {
-		return usage(fmt.Errorf("--out: %w", err))
+		return cli.Usage(fmt.Errorf("--out: %w", err))
 	}
 	in, err := o.items(ctx)
 	if err != nil {
@@ -190,7 +191,7 @@ func (o evalRunOptions) generate(ctx context.Context, m *eval.Manifest, dir stri
 		o.run.resume = false // this benchmark was not begun
 	}
 	if err := openOut(o.run.out, o.run.resume, id); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	o.run.resume = true
 	if err := keepItems(o.run.out, in); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/eval"
@@ -41,7 +42,7 @@ report.json and report.html. Verdicts that a judge gave before are taken from DI
 for the Grounding Rate.`,
 		Example: `  verigraph eval score out/eval
   verigraph eval score out/eval --judge http://HOST:8001/v1 --judge-model NAME`,
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], configFile, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -65,17 +66,17 @@ func (o *evalScoreOptions) register(f *pflag.FlagSet) {
 func (o evalScoreOptions) run(ctx context.Context, dir, configFile string, stdout, stderr io.Writer) error {
 	m, err := eval.ReadManifest(dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if o.parallel < 1 {
-		return usage(fmt.Errorf("--parallel: %d, want at least 1", o.parallel))
+		return cli.Usage(fmt.Errorf("--parallel: %d, want at least 1", o.parallel))
 	}
 	var records []eval.Record
 	judge := "none"
 	for _, run := range m.Runs {
 		bench, err := eval.Find(run.Benchmark)
 		if err != nil {
-			return usage(fmt.Errorf("%s: %w", dir, err))
+			return cli.Usage(fmt.Errorf("%s: %w", dir, err))
 		}
 		measuring, name, done, err := o.measuring(filepath.Join(dir, bench.Name), configFile, bench, stderr)
 		if err != nil {
@@ -104,17 +105,14 @@ func (o evalScoreOptions) run(ctx context.Context, dir, configFile string, stdou
 // measuring builds the scorers of one benchmark; done closes them and hands an error on.
 func (o evalScoreOptions) measuring(dir, configFile string, bench eval.Benchmark, stderr io.Writer) (eval.Measuring, string, func(error) error, error) {
 	none := eval.Measuring{}
-	rc := config.Defaults().Reward
-	if configFile != "" {
-		cfg, err := config.Load(configFile)
-		if err != nil {
-			return none, "", nil, usage(err)
-		}
-		rc = cfg.Reward
+	cfg, err := config.LoadOptional(configFile)
+	if err != nil {
+		return none, "", nil, cli.Usage(err)
 	}
+	rc := cfg.Reward
 	rc.Preset, rc.Judge, rc.Archive, rc.Verdicts.Rejudge = "official", config.JudgeRules, dir, o.rejudge
 	if o.judge != config.JudgeRules {
-		setJudge(&rc, o.judge, o.judgeModel)
+		rc.SetJudge(o.judge, o.judgeModel)
 	}
 	store, err := verdicts.OpenDir(line.VerdictDir(dir))
 	if err != nil {
@@ -126,7 +124,7 @@ func (o evalScoreOptions) measuring(dir, configFile string, bench eval.Benchmark
 	}
 	scoring, err := line.NewScoring(rc, store, log)
 	if err != nil {
-		return none, "", nil, usage(err)
+		return none, "", nil, cli.Usage(err)
 	}
 	done := func(err error) error {
 		if closeErr := scoring.Close(); err == nil {
@@ -148,7 +146,7 @@ func (o evalScoreOptions) measuring(dir, configFile string, bench eval.Benchmark
 	if rc.Judge == config.JudgeOpenAI {
 		judge, err := openai.New(rc.OpenAI)
 		if err != nil {
-			return none, "", nil, done(usage(err))
+			return none, "", nil, done(cli.Usage(err))
 		}
 		measuring.Supporter, name = eval.JudgeSupporter{Judge: judge, Store: store, Rejudge: o.rejudge}, judge.Name()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/eval"
 	"github.com/verigraph/verigraph/reward/gov"
@@ -31,7 +32,7 @@ func newEvalVerify(format string) *cobra.Command {
 	var o evalVerifyOptions
 	o.format = format
 	cmd := &cobra.Command{
-		Use: format + " FILE...", Args: func(cmd *cobra.Command, args []string) error { return usage(cobra.MinimumNArgs(1)(cmd, args)) },
+		Use: format + " FILE...", Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.evaluate(cmd.Context(), args, cmd.OutOrStdout())
 		},
@@ -44,7 +45,7 @@ func newEvalVerify(format string) *cobra.Command {
 	f.IntVar(&o.parallel, "parallel", 16, "solutions checked at once")
 	f.Uint64Var(&o.boot, "bootstrap-seed", 1, "seed of the intervals")
 	f.StringVar(&o.dir, "out", "", "directory for report.md, report.json, report.html and the predictions of each setting")
-	outputFlag(f, &o.json, "the figures")
+	cli.OutputFlag(f, &o.json, "the figures")
 	if format == "nts" {
 		f.StringVar(&o.judge, "judge", config.JudgeRules, "judge endpoint URL (OpenAI API), or rules")
 		cmd.Short = "Verify Number Triangle Summation holistically, by sums and by layers"
@@ -64,21 +65,21 @@ earlier ones, as in the Graph-of-Verification paper. Prints the papers' figures 
 func (o evalVerifyOptions) evaluate(ctx context.Context, files []string, stdout io.Writer) error {
 	for _, s := range o.settings {
 		if !slices.Contains(verifySettings, s) {
-			return usage(fmt.Errorf("--settings: %q is none of holistic, atomic, block", s))
+			return cli.Usage(fmt.Errorf("--settings: %q is none of holistic, atomic, block", s))
 		}
 	}
 	if len(o.settings) == 0 || o.parallel < 1 || o.limit < 0 {
-		return usage(errors.New("--settings, --parallel, --limit: at least one setting and one solution at once are needed"))
+		return cli.Usage(errors.New("--settings, --parallel, --limit: at least one setting and one solution at once are needed"))
 	}
 	judge, err := o.checker()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	var all []verify.Item
 	for _, file := range files {
 		items, err := o.read(file)
 		if err != nil {
-			return usage(fmt.Errorf("%s: %w", file, err))
+			return cli.Usage(fmt.Errorf("%s: %w", file, err))
 		}
 		if o.limit > 0 {
 			items = items[:min(o.limit, len(items))]
@@ -86,7 +87,7 @@ func (o evalVerifyOptions) evaluate(ctx context.Context, files []string, stdout 
 		all = append(all, items...)
 	}
 	if len(all) == 0 {
-		return usage(fmt.Errorf("%s: no solution", files[0]))
+		return cli.Usage(fmt.Errorf("%s: no solution", files[0]))
 	}
 	var settings []eval.Setting
 	for _, name := range o.settings {

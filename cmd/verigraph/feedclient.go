@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	verigraphv1 "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
@@ -33,15 +34,15 @@ func (f *feedFlags) register(fs *pflag.FlagSet) {
 // dial connects; the context carries the token.
 func (f *feedFlags) dial(ctx context.Context) (context.Context, verigraphv1.RolloutServiceClient, func() error, error) {
 	if f.addr == "" {
-		return ctx, nil, nil, usage(errors.New("--feed: HOST:PORT of the run's feed is needed"))
+		return ctx, nil, nil, cli.Usage(errors.New("--feed: HOST:PORT of the run's feed is needed"))
 	}
 	creds, err := f.credentials()
 	if err != nil {
-		return ctx, nil, nil, usage(err)
+		return ctx, nil, nil, cli.Usage(err)
 	}
 	conn, err := grpc.NewClient(f.addr, grpc.WithTransportCredentials(creds))
 	if err != nil {
-		return ctx, nil, nil, usage(fmt.Errorf("--feed: %w", err))
+		return ctx, nil, nil, cli.Usage(fmt.Errorf("--feed: %w", err))
 	}
 	if f.tokenEnv != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+os.Getenv(f.tokenEnv))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/feed"
 )
@@ -160,7 +161,7 @@ func TestStatusPrintsOneJSONObjectWithoutWatch(t *testing.T) {
 	require.False(t, got.Complete)
 
 	code, _, stderr = verigraph(t, "status", "--feed", "127.0.0.1:1", "--output", "yaml")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, `--output: "yaml"`)
 }
 
@@ -172,7 +173,7 @@ func TestStatusWithWatchGoesOnWhileNoServerLeads(t *testing.T) {
 	require.Contains(t, stdout, "run          r1, complete")
 	require.Equal(t, 2, strings.Count(stderr, "this server does not lead the run, and this server cannot: nats: no space left\n"))
 	code, _, _ = verigraph(t, "status", "--feed", serveFeed(t, &stillRun{nobody: 2}, config.Feed{}))
-	require.Equal(t, exitFailed, code, "without watching it fails at once")
+	require.Equal(t, cli.ExitFailed, code, "without watching it fails at once")
 }
 
 func TestAsideListsGroupsAndSendsThemBack(t *testing.T) {
@@ -193,7 +194,7 @@ func TestAsideListsGroupsAndSendsThemBack(t *testing.T) {
 	require.Contains(t, stderr, "99-0")
 
 	code, _, stderr = verigraph(t, "aside", "--feed", "")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "--feed")
 }
 
@@ -279,6 +280,6 @@ func TestTheFeedWithAClientAuthorityAsksForACertificateThatItSigned(t *testing.T
 	code, _, _ = verigraph(t, "status", "--feed", addr, "--tls-ca", ca, "--tls-cert", otherCert, "--tls-key", otherKey)
 	require.NotZero(t, code, "with a certificate of another authority")
 	code, _, stderr = verigraph(t, "status", "--feed", addr, "--tls-ca", ca, "--tls-cert", clientCert, "--tls-key", otherKey)
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "--tls-cert")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/promptfile"
 )
@@ -24,7 +25,7 @@ func newImport() *cobra.Command {
 		Example: "  verigraph import rl_data.json --format verigraph --data-dir context --out prompts.jsonl --blob store\n" +
 			"  verigraph import TableBench.jsonl --format tablebench --tables tables --out train.parquet\n" +
 			"  verigraph import tasks.jsonl --data-dir data --encoding 'sales_*.csv=latin-1' --out prompts.jsonl",
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
@@ -55,11 +56,11 @@ func (o *importOptions) run(cmd *cobra.Command, file string) error {
 	ctx := cmd.Context()
 	declared, err := parseDeclarations(o.encodings, o.delimiters, o.headers)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	extension := filepath.Ext(o.out)
 	if extension != ".jsonl" && extension != ".parquet" {
-		return usage(fmt.Errorf("--out: %q ends neither in .jsonl nor in .parquet", o.out))
+		return cli.Usage(fmt.Errorf("--out: %q ends neither in .jsonl nor in .parquet", o.out))
 	}
 	o.config.Prompts, o.config.Format = file, dataset.Format(o.format)
 	o.config.Table, o.config.ReadParquet = declared.of(file), promptfile.ReadParquet
@@ -71,10 +72,10 @@ func (o *importOptions) run(cmd *cobra.Command, file string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if len(in.Prompts) == 0 {
-		return usage(fmt.Errorf("%s holds no prompt", file))
+		return cli.Usage(fmt.Errorf("%s holds no prompt", file))
 	}
 	checked, refused := checkFiles(in, declared)
 	describe(cmd.ErrOrStderr(), checked)
@@ -82,7 +83,7 @@ func (o *importOptions) run(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if refused != nil {
-		return usage(refused)
+		return cli.Usage(refused)
 	}
 	if err := o.store(cmd, in); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (o *importOptions) store(cmd *cobra.Command, in dataset.Imported) (err erro
 	}
 	store, err := blob.Open(cmd.Context(), o.blob)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	for digest, path := range in.Paths {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 )
 
 // runImport runs the command and returns its exit code and what it printed.
@@ -20,7 +22,7 @@ func runImport(t *testing.T, args ...string) (int, string, string) {
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	root.SetArgs(append([]string{"import"}, args...))
-	code := exitCode(root.ExecuteContext(t.Context()), &stderr)
+	code := cli.ExitCode("verigraph", root.ExecuteContext(t.Context()), &stderr)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -73,7 +75,7 @@ func TestImportRefusesWhatItWouldHaveToGuessAndTakesADeclaration(t *testing.T) {
 	})
 	out := filepath.Join(dir, "out", "p.jsonl")
 	code, _, stderr := runImport(t, filepath.Join(dir, "p.jsonl"), "--out", out)
-	assert.Equal(t, exitUsage, code)
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Equal(t, "verigraph: sales_1.csv: not utf-8 at byte 7 of the file (e9 2c 31 0a); the whole file decodes as windows-1252, latin-1: declare the right one\n"+
 		"two.csv: several delimiters suit every line (a comma gives 2 columns, a semicolon gives 2 columns): declare the right one\n", stderr)
 	_, err := os.Stat(out)
@@ -120,7 +122,7 @@ func TestWrongImportFlagsAreNamed(t *testing.T) {
 		{[]string{}, "accepts 1 arg(s)"},
 	} {
 		code, _, stderr := runImport(t, c.args...)
-		assert.Equal(t, exitUsage, code, c.args)
+		assert.Equal(t, cli.ExitUsage, code, c.args)
 		assert.Contains(t, stderr, c.want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/archive"
 )
@@ -25,11 +26,11 @@ func newGraph() *cobra.Command {
 		Use:     "graph OUT ROLLOUT_ID",
 		Short:   "Print a rollout's evidence DAG",
 		Example: "  verigraph graph out/demo local/0-0/0 --format mermaid",
-		Args:    exactArgs(2),
+		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := archive.Read(args[0], args[1])
 			if err != nil {
-				return usage(err)
+				return cli.Usage(err)
 			}
 			g := &s.Trajectory.Graph
 			switch format {
@@ -42,7 +43,7 @@ func newGraph() *cobra.Command {
 			case "dot":
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), g.DOT())
 			default:
-				return usage(fmt.Errorf("--format: %q, want json, mermaid or dot", format))
+				return cli.Usage(fmt.Errorf("--format: %q, want json, mermaid or dot", format))
 			}
 			return err
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/reward/judges"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -101,7 +102,7 @@ reward:
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			code, stderr, s, got, _ := run(t, mode)
-			require.Equal(t, exitFailed, code, "a run without a judge is no success")
+			require.Equal(t, cli.ExitFailed, code, "a run without a judge is no success")
 			require.Contains(t, stderr, "the judge fails its canaries")
 			require.Contains(t, stderr, fmt.Sprintf("%d of 4 rollouts left unscored", n))
 			require.True(t, s.Complete && s.Ledger.Balanced())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
@@ -15,13 +16,13 @@ func newPermissions() *cobra.Command {
 		Use:     "permissions",
 		Short:   "Print what the NATS user of a role needs, as a part of the server's configuration",
 		Example: "  verigraph permissions --run first --role worker",
-		Args:    noArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := jetstream.CheckRun(run); err != nil {
-				return usage(err)
+				return cli.Usage(err)
 			}
 			if !slices.Contains(jetstream.Roles(), jetstream.Role(role)) {
-				return usage(fmt.Errorf("--role: %q, want one of %v", role, jetstream.Roles()))
+				return cli.Usage(fmt.Errorf("--role: %q, want one of %v", role, jetstream.Roles()))
 			}
 			_, err := fmt.Fprint(cmd.OutOrStdout(), jetstream.PermissionsConfig(run, jetstream.Role(role)))
 			return err

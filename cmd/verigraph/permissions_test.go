@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 )
 
 func TestPermissionsOfARoleArePrintedForTheServersConfiguration(t *testing.T) {
@@ -13,6 +15,6 @@ func TestPermissionsOfARoleArePrintedForTheServersConfiguration(t *testing.T) {
 	require.Contains(t, stdout, `"verigraph.first.journal.>"`)
 	require.NotContains(t, stdout, "references")
 	code, _, stderr = verigraph(t, "permissions", "--run", "first", "--role", "boss")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, `--role: "boss", want one of [worker server submit]`)
 }

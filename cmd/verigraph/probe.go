@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/probe"
@@ -24,14 +25,11 @@ func newProbe() *cobra.Command {
 		Short: "Find out whether a policy server can serve exact rollouts",
 		Example: `  verigraph probe --policy http://HOST:8000 --model NAME --tokenizer DIR
   verigraph probe --config worker.yaml --output json`,
-		Args: noArgs,
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg := config.Defaults()
-			if configFile != "" {
-				var err error
-				if cfg, err = config.Load(configFile); err != nil {
-					return usage(err)
-				}
+			cfg, err := config.LoadOptional(configFile)
+			if err != nil {
+				return cli.Usage(err)
 			}
 			for value, into := range map[string]*string{
 				url: &cfg.Policy.BaseURL, model: &cfg.Policy.Model, tok: &cfg.Policy.Tokenizer, keyEnv: &cfg.Policy.APIKeyEnv,
@@ -41,7 +39,7 @@ func newProbe() *cobra.Command {
 				}
 			}
 			if output != "table" && output != "json" {
-				return usage(fmt.Errorf("--output: %q, want table or json", output))
+				return cli.Usage(fmt.Errorf("--output: %q, want table or json", output))
 			}
 			return runProbe(cmd, cfg, configFile != "", output)
 		},
@@ -63,7 +61,7 @@ func runProbe(cmd *cobra.Command, cfg config.Config, limits bool, output string)
 	cfg.Policy.RetryBudget, cfg.Policy.CallTimeout = probePatience, time.Minute
 	client, err := policy.NewClient(cfg.Policy.Config)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer client.Close()
 	opt := probe.Options{Endpoint: cfg.Policy.BaseURL, Model: cfg.Policy.Model, Sampling: cfg.Rollout.Sampling}
@@ -76,7 +74,7 @@ func runProbe(cmd *cobra.Command, cfg config.Config, limits bool, output string)
 		opt.Tokenizer, opt.TokenizerError = servertok.Load(cmd.Context(), client)
 	default:
 		if opt.Tokenizer, err = tokenizer.Load(cfg.Policy.Tokenizer); err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 	}
 	report := probe.Run(cmd.Context(), client, opt)

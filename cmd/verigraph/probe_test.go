@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/policy/probe"
 	"github.com/verigraph/verigraph/policy/scripted"
 )
@@ -59,6 +61,5 @@ func TestProbeFailsAndNamesTheOptionWhereSomethingIsMissing(t *testing.T) {
 	require.False(t, r.Fit())
 	require.Contains(t, out, "return_token_ids")
 	_, err = probeCommand(t, faulty, "--output", "xml")
-	var wrong usageError
-	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, cli.ExitUsage, cli.ExitCode("verigraph", err, io.Discard))
 }

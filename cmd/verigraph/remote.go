@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/jetstream"
@@ -21,15 +21,12 @@ func newSubmit() *cobra.Command {
 		Use:     "submit",
 		Short:   "Queue prompts for the workers of a NATS cluster",
 		Example: "  verigraph submit --config configs/reward-server.yaml --prompts prompts.jsonl --data-dir data --final",
-		Args:    noArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			cfg := config.Defaults()
-			if configFile != "" {
-				var err error
-				if cfg, err = config.Load(configFile); err != nil {
-					return usage(err)
-				}
+			cfg, err := config.LoadOptional(configFile)
+			if err != nil {
+				return cli.Usage(err)
 			}
 			for _, o := range []struct {
 				value string
@@ -40,30 +37,20 @@ func newSubmit() *cobra.Command {
 				}
 			}
 			if cfg.Blob == "" {
-				return usage(errors.New("--blob: the object store of the run is needed"))
+				return cli.Usage(errors.New("--blob: the object store of the run is needed"))
 			}
 			if err := errors.Join(cfg.External(), jetstream.CheckRun(cfg.Run)); err != nil {
-				return usage(err)
+				return cli.Usage(err)
 			}
 			loaded, err := in.load(ctx)
 			if err != nil {
 				return err
 			}
-			blobs, err := blob.Open(ctx, cfg.Blob)
+			bus, blobs, closeAll, err := line.Connect(ctx, cfg)
 			if err != nil {
 				return err
 			}
-			defer blobs.Close()
-			nc, err := jetstream.Dial(cfg.NATS.URL, cfg.NATS.Credentials, cfg.Run)
-			if err != nil {
-				return err
-			}
-			bus, err := jetstream.New(ctx, nc, blobs, cfg.NATS.Config)
-			if err != nil {
-				nc.Close()
-				return err
-			}
-			defer bus.Close()
+			defer closeAll()
 			sub := line.NewSubmitter(bus, blobs, cfg.Run)
 			sub.Validate, sub.Priority = validate, priority
 			if err := sub.Submit(ctx, loaded.prompts, loaded.references, loaded.paths, final); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/evidence"
@@ -40,9 +41,7 @@ same seed, and compares the texts. Numbers are also computed on changed copies o
 never change are constants. Prints one line per claim, and beside it the values that it rests on and that
 nothing could follow. Exit code 1 means that a claim did not replay, depends on no data, or could not be told.`,
 		Example: "  verigraph replay out/demo\n  verigraph replay out/demo local/0-0/0 --output json",
-		Args: func(cmd *cobra.Command, args []string) error {
-			return usage(cobra.RangeArgs(1, 2)(cmd, args))
-		},
+		Args:    cli.Args(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReplay(cmd.Context(), o, args, cmd.OutOrStdout())
 		},
@@ -51,7 +50,7 @@ nothing could follow. Exit code 1 means that a claim did not replay, depends on 
 	f.StringVar(&o.configFile, "config", "", "configuration file of the run")
 	f.StringVar(&o.python, "python", "", "Python interpreter of the sessions")
 	f.BoolVar(&o.sensitivity, "sensitivity", true, "also run on changed data and name the numbers that never change")
-	outputFlag(f, &o.json, "what is printed")
+	cli.OutputFlag(f, &o.json, "what is printed")
 	return cmd
 }
 
@@ -91,11 +90,9 @@ func (l *replayLine) suspect() string {
 }
 
 func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Writer) (err error) {
-	cfg := config.Defaults()
-	if o.configFile != "" {
-		if cfg, err = config.Load(o.configFile); err != nil {
-			return usage(err)
-		}
+	cfg, err := config.LoadOptional(o.configFile)
+	if err != nil {
+		return cli.Usage(err)
 	}
 	if o.python != "" {
 		cfg.Sandbox.Python = o.python
@@ -103,7 +100,7 @@ func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Wr
 	out := args[0]
 	ids, err := submittedRollouts(out, args[1:])
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	blobs, err := blob.OpenDir(out)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/trajectory"
@@ -59,7 +60,7 @@ func replayTable(t *testing.T, out string) {
 		}
 	}
 	code, stdout, stderr := verigraph(t, "replay", out, python)
-	require.Equal(t, exitFailed, code, stderr)
+	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "some claims do not replay: 2 of 4")
 	require.Regexp(t, `(?m)^local/honest-0/0 +c1 +same *$`, stdout)
 	require.Regexp(t, `(?m)^local/constant-0/1 +c1 +same +does not change with the data: m$`, stdout)
@@ -74,10 +75,10 @@ func replayTable(t *testing.T, out string) {
 	code, _, _ = verigraph(t, "replay", out, "local/constant-0/0", python, "--sensitivity=false")
 	require.Zero(t, code)
 	code, _, stderr = verigraph(t, "replay", out, "local/none-0/0", python)
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "local/none-0/0")
 	code, _, _ = verigraph(t, "replay")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 }
 
 func TestReplayNamesUntrackedValuesWithoutCallingThemFaults(t *testing.T) {
@@ -108,7 +109,7 @@ func replayEdited(t *testing.T, out string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, data, 0o644))
 	code, stdout, _ := verigraph(t, "replay", out, "local/honest-0/0", "--python="+root+".venv/sandbox/bin/python", "--sensitivity=false")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Regexp(t, `c1 +tampered +a replay gives "@mean_fare\[34\.65\]"`, stdout)
 }
 

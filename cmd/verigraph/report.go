@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/policy"
@@ -37,7 +38,7 @@ without a policy, the report is the list of the claims. Prints Markdown and keep
 in OUT/reports/DISPATCH/SAMPLE.json.`,
 		Example: "  verigraph report out/demo local/0-0/0\n" +
 			"  verigraph report out/demo local/0-0/0 --policy http://HOST:8000 --model NAME --tokenizer DIR",
-		Args: exactArgs(2),
+		Args: cli.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := runReport(cmd.Context(), o, args[0], args[1])
 			if err != nil {
@@ -67,11 +68,11 @@ in OUT/reports/DISPATCH/SAMPLE.json.`,
 func runReport(ctx context.Context, o reportOptions, out, id string) (r compose.Record, err error) {
 	s, err := archive.Read(out, id)
 	if err != nil {
-		return r, usage(err)
+		return r, cli.Usage(err)
 	}
 	t := &s.Trajectory
 	if len(t.Graph.Submitted) == 0 {
-		return r, usage(fmt.Errorf("rollout %s submitted nothing", id))
+		return r, cli.Usage(fmt.Errorf("rollout %s submitted nothing", id))
 	}
 	w, done, err := o.writer(t)
 	if err != nil {
@@ -98,12 +99,9 @@ func (o reportOptions) writer(t *trajectory.Trajectory) (compose.Writer, func(),
 	if o.policy == "" {
 		return nil, none, nil
 	}
-	cfg := config.Defaults()
-	if o.configFile != "" {
-		var err error
-		if cfg, err = config.Load(o.configFile); err != nil {
-			return nil, none, usage(err)
-		}
+	cfg, err := config.LoadOptional(o.configFile)
+	if err != nil {
+		return nil, none, cli.Usage(err)
 	}
 	cfg.Policy.BaseURL = o.policy
 	if o.model != "" {
@@ -114,15 +112,15 @@ func (o reportOptions) writer(t *trajectory.Trajectory) (compose.Writer, func(),
 	}
 	tok, err := tokenizer.Load(cfg.Policy.Tokenizer)
 	if err != nil {
-		return nil, none, usage(err)
+		return nil, none, cli.Usage(err)
 	}
 	ml, err := chat.New(tok)
 	if err != nil {
-		return nil, none, usage(err)
+		return nil, none, cli.Usage(err)
 	}
 	client, err := policy.NewClient(cfg.Policy.Config)
 	if err != nil {
-		return nil, none, usage(err)
+		return nil, none, cli.Usage(err)
 	}
 	w := &compose.PolicyWriter{
 		Policy: client, Tokenizer: tok, Chat: ml, Name: cfg.Policy.Model, ID: t.ID.String(), MaxTokens: o.maxTokens,

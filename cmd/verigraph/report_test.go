@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/rollout/compose"
 	"github.com/verigraph/verigraph/trajectory"
@@ -60,6 +61,6 @@ func reportList(t *testing.T, out string) {
 	require.Equal(t, scripted.Defaults().Model, record().Model)
 
 	code, _, stderr = verigraph(t, "report", out, "local/silent-0/0")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "submitted nothing")
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/dataset"
@@ -63,7 +64,7 @@ func newRun() *cobra.Command {
   # a real endpoint and a real judge
   verigraph run --prompts prompts.jsonl --data-dir data --policy http://HOST:8000 --model NAME \
     --tokenizer DIR --judge http://HOST:8001/v1 --judge-model NAME --out out/first`,
-		Args: noArgs,
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runLocal(cmd.Context(), o, cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -86,18 +87,15 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in --out")
 	f.StringVar(&o.trainer, "trainer", "", "command that takes the batches; started with VERIGRAPH_FEED set to the feed's address")
 	f.BoolVar(&o.await, "await-trainer", false, "serve batches until a trainer has acknowledged all")
-	outputFlag(f, &o.json, "the summary")
+	cli.OutputFlag(f, &o.json, "the summary")
 	return cmd
 }
 
 // resolve builds the configuration from file and flags.
 func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
-	cfg := config.Defaults()
-	if o.configFile != "" {
-		var err error
-		if cfg, err = config.Load(o.configFile); err != nil {
-			return cfg, err
-		}
+	cfg, err := config.LoadOptional(o.configFile)
+	if err != nil {
+		return cfg, err
 	}
 	set := func(name string, apply func()) {
 		if changed(name) {
@@ -112,15 +110,7 @@ func (o runOptions) resolve(changed func(string) bool) (config.Config, error) {
 	set("reward", func() { cfg.Reward.Preset = o.preset })
 	set("python", func() { cfg.Sandbox.Python = o.python })
 	set("seed", func() { cfg.Leader.Seed = o.seed })
-	set("judge", func() {
-		cfg.Reward.Judge = config.JudgeOpenAI
-		if o.judge == config.JudgeRules {
-			cfg.Reward.Judge = config.JudgeRules
-			return
-		}
-		cfg.Reward.OpenAI.BaseURL = o.judge
-	})
-	set("judge-model", func() { cfg.Reward.OpenAI.Model = o.judgeModel })
+	cfg.Reward.SetJudge(o.judge, o.judgeModel)
 	if o.policy != "" && !strings.HasPrefix(o.policy, scriptPrefix) {
 		cfg.Policy.BaseURL = o.policy
 	}
@@ -151,7 +141,7 @@ func (o runOptions) startScript(ctx context.Context, cfg *config.Config, prompts
 	}
 	script, err := scripted.LoadScript(path)
 	if err != nil {
-		return nil, usage(err)
+		return nil, cli.Usage(err)
 	}
 	var missing []string
 	for _, p := range prompts {
@@ -162,7 +152,7 @@ func (o runOptions) startScript(ctx context.Context, cfg *config.Config, prompts
 		}
 	}
 	if len(missing) > 0 {
-		return nil, usage(fmt.Errorf("script: %s has no turns for prompt/sample %s", path, strings.Join(missing, ", ")))
+		return nil, cli.Usage(fmt.Errorf("script: %s has no turns for prompt/sample %s", path, strings.Join(missing, ", ")))
 	}
 	server, err := scripted.New(script, scripted.Defaults())
 	if err != nil {
@@ -185,7 +175,7 @@ func (o runOptions) startScript(ctx context.Context, cfg *config.Config, prompts
 func (o runOptions) prepare(ctx context.Context, changed func(string) bool) (config.Config, input, error) {
 	cfg, err := o.resolve(changed)
 	if err != nil {
-		return cfg, input{}, usage(err)
+		return cfg, input{}, cli.Usage(err)
 	}
 	in, err := o.in.load(ctx)
 	if err != nil {
@@ -193,18 +183,18 @@ func (o runOptions) prepare(ctx context.Context, changed func(string) bool) (con
 	}
 	scorer, err := line.NewScorer(cfg.Reward)
 	if err != nil {
-		return cfg, in, usage(err)
+		return cfg, in, cli.Usage(err)
 	}
 	if err := in.scorable(scorer); err != nil {
-		return cfg, in, usage(err)
+		return cfg, in, cli.Usage(err)
 	}
 	check := cfg
 	if strings.HasPrefix(o.policy, scriptPrefix) { // filled in when the script's server runs
 		check.Policy.BaseURL, check.Policy.Model, check.Policy.Tokenizer = "http://127.0.0.1", "scripted", "scripted"
 	} else if cfg.Policy.BaseURL == "" && len(cfg.Policy.Endpoints.Allow) == 0 {
-		return cfg, in, usage(errors.New("--policy: an endpoint URL or script:FILE is needed"))
+		return cfg, in, cli.Usage(errors.New("--policy: an endpoint URL or script:FILE is needed"))
 	}
-	return cfg, in, usage(errors.Join(check.ValidateWorker(), cfg.ValidateReward()))
+	return cfg, in, cli.Usage(errors.Join(check.ValidateWorker(), cfg.ValidateReward()))
 }
 
 func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdout, stderr io.Writer) error {
@@ -240,7 +230,7 @@ func runLocal(ctx context.Context, o runOptions, changed func(string) bool, stdo
 func runLine(ctx context.Context, o runOptions, cfg config.Config, in input, stderr io.Writer) (l *localLine, sum summary, runErr, err error) {
 	start := time.Now()
 	if err := openOut(o.out, o.resume, identity(cfg, in)); err != nil {
-		return nil, sum, nil, usage(err)
+		return nil, sum, nil, cli.Usage(err)
 	}
 	log, err := runLogger(filepath.Join(o.out, "run.log"), stderr)
 	if err != nil {
@@ -518,10 +508,10 @@ func (f *inputFlags) load(ctx context.Context) (input, error) {
 		if ctx.Err() != nil {
 			return input{}, ctx.Err()
 		}
-		return input{}, usage(err)
+		return input{}, cli.Usage(err)
 	}
 	if len(prompts) == 0 {
-		return input{}, usage(fmt.Errorf("--prompts: %s holds no prompt", f.Prompts))
+		return input{}, cli.Usage(fmt.Errorf("--prompts: %s holds no prompt", f.Prompts))
 	}
 	return input{prompts, refs, paths}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/dataset/parquet"
@@ -44,7 +45,7 @@ func verigraph(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
 	err := cmd.ExecuteContext(t.Context())
-	return exitCode(err, &errs), out.String(), errs.String()
+	return cli.ExitCode("verigraph", err, &errs), out.String(), errs.String()
 }
 
 func dabenchArgs(out, script string, extra ...string) []string {
@@ -270,14 +271,14 @@ func TestSecondRunIntoTheSameDirectoryIsRefusedAndResumeGoesOn(t *testing.T) {
 	code, _, stderr := verigraph(t, args...)
 	require.Zero(t, code, stderr)
 	code, _, stderr = verigraph(t, args...)
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "--resume")
 	code, _, stderr = verigraph(t, append(args, "--resume")...)
 	require.Zero(t, code, stderr)
 	require.Len(t, readIndex(t, out), 2, "nothing runs twice")
 	require.Equal(t, 1, readSummary(t, out).Batches.Written)
 	code, _, stderr = verigraph(t, append(args, "--resume", "--seed", "7")...)
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "another run")
 }
 
@@ -328,6 +329,6 @@ func TestGraphPrintsTheEvidenceOfARollout(t *testing.T) {
 	require.Zero(t, code)
 	require.True(t, json.Valid([]byte(stdout)))
 	code, _, stderr = verigraph(t, "graph", out, "local/none-0/0")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "local/none-0/0")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/rollout"
 	"github.com/verigraph/verigraph/sandbox"
@@ -48,10 +49,10 @@ func newSandboxCheck(f *sandboxFlags) *cobra.Command {
 		Use:     "check",
 		Short:   "Verify a Python environment and measure the isolation of this host",
 		Example: "  verigraph sandbox check --python .venv/sandbox/bin/python",
-		Args:    noArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := f.config()
-			if err := usage(cfg.Validate()); err != nil {
+			if err := cli.Usage(cfg.Validate()); err != nil {
 				return err
 			}
 			if err := sandbox.CheckPython(cmd.Context(), cfg.Python); err != nil {
@@ -121,17 +122,17 @@ func newSandboxRun(f *sandboxFlags) *cobra.Command {
 		Use:     "run FILE...",
 		Short:   "Run files as the cells of one session and print what the model would see",
 		Example: "  verigraph sandbox run first.py second.py --data table.csv",
-		Args:    func(cmd *cobra.Command, args []string) error { return usage(cobra.MinimumNArgs(1)(cmd, args)) },
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg := f.config()
-			if err := usage(cfg.Validate()); err != nil {
+			if err := cli.Usage(cfg.Validate()); err != nil {
 				return err
 			}
 			cells := make([]string, len(args))
 			for i, path := range args {
 				b, err := os.ReadFile(path)
 				if err != nil {
-					return usage(err)
+					return cli.Usage(err)
 				}
 				cells[i] = string(b)
 			}
@@ -163,7 +164,7 @@ func runCells(ctx context.Context, w io.Writer, box *sandbox.Sandbox, python str
 	}
 	sess, err := box.Start(ctx, spec)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer sess.Close()
 	graph := evidence.New(evidence.Task{}, evidence.Config{})

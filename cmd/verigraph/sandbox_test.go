@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 )
 
 func TestSandboxCheckPrintsTheTierAndEveryCheck(t *testing.T) {
@@ -23,11 +25,11 @@ func TestSandboxCheckPrintsTheTierAndEveryCheck(t *testing.T) {
 func TestSandboxCheckNamesWhatIsMissingInOneLine(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := verigraph(t, "sandbox", "check", "--python", root+".venv/client/bin/python")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Empty(t, stdout)
 	require.Regexp(t, `^verigraph: python environment \S+: \d+ packages are missing or at another version: .*scipy 1\.17\.1 \(found none\).*; run make python\n$`, stderr)
 	code, _, stderr = verigraph(t, "sandbox", "check", "--min-tier", "total")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "min_tier: want strict, gvisor, confined or none")
 }
 
@@ -44,8 +46,8 @@ func TestSandboxRunPrintsTheObservationsOfOneSession(t *testing.T) {
 	require.Contains(t, stdout, "cell 2\n<tool_response>\nstatus: exception (1 of 2 statements completed)\noutput:\n2.5\ntraceback:\n")
 	require.Contains(t, stdout, "ZeroDivisionError")
 	code, _, stderr = verigraph(t, "sandbox", "run", first, "--data", table+".missing", "--python", root+".venv/sandbox/bin/python")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "table.csv.missing")
 	code, _, _ = verigraph(t, "sandbox", "run")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 }

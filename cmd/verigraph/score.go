@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/dataset/archive"
@@ -53,7 +54,7 @@ that the run's judge gave are taken from OUT/verdicts. Nothing of the run is cha
 		Example: `  verigraph score out/demo --reward paper
   verigraph score out/demo --reward default --judge http://HOST:8001/v1 --judge-model NAME --rejudge
   verigraph score out/demo --audit`,
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runScore(cmd.Context(), args[0], o, cmd.Flags().Changed, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -68,50 +69,33 @@ that the run's judge gave are taken from OUT/verdicts. Nothing of the run is cha
 	f.BoolVar(&o.audit, "audit", false, "send every reference answer to its own scorer and report what is wrong")
 	f.StringVar(&o.out, "scores", "", "file for the scores (default OUT/scores/PRESET.jsonl)")
 	f.IntVar(&o.parallel, "parallel", 16, "rollouts scored at once")
-	outputFlag(f, &o.json, "the summary")
+	cli.OutputFlag(f, &o.json, "the summary")
 	return cmd
 }
 
 // reward builds the reward section from file and flags.
 func (o scoreOptions) reward(dir string, changed func(string) bool) (config.Reward, error) {
-	cfg := config.Defaults()
-	if o.configFile != "" {
-		var err error
-		if cfg, err = config.Load(o.configFile); err != nil {
-			return cfg.Reward, err
-		}
+	cfg, err := config.LoadOptional(o.configFile)
+	if err != nil {
+		return cfg.Reward, err
 	}
 	if changed("reward") {
 		cfg.Reward.Preset = o.preset
 	}
-	setJudge(&cfg.Reward, o.judge, o.judgeModel)
+	cfg.Reward.SetJudge(o.judge, o.judgeModel)
 	cfg.Reward.Verdicts.Rejudge = o.rejudge
 	cfg.Blob, cfg.Reward.Archive = dir, dir
 	cfg.Resolve()
 	return cfg.Reward, cfg.ValidateReward()
 }
 
-// setJudge applies --judge and --judge-model.
-func setJudge(r *config.Reward, judge, model string) {
-	switch judge {
-	case "":
-	case config.JudgeRules:
-		r.Judge = config.JudgeRules
-	default:
-		r.Judge, r.OpenAI.BaseURL = config.JudgeOpenAI, judge
-	}
-	if model != "" {
-		r.OpenAI.Model = model
-	}
-}
-
 func runScore(ctx context.Context, dir string, o scoreOptions, changed func(string) bool, stdout, stderr io.Writer) error {
 	cfg, err := o.reward(dir, changed)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if o.parallel < 1 {
-		return usage(fmt.Errorf("--parallel: %d, want at least 1", o.parallel))
+		return cli.Usage(fmt.Errorf("--parallel: %d, want at least 1", o.parallel))
 	}
 	all, paths, err := o.items(ctx, dir)
 	if err != nil {
@@ -129,7 +113,7 @@ func runScore(ctx context.Context, dir string, o scoreOptions, changed func(stri
 	}
 	s, err := line.NewScoring(cfg, store, log)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer s.Close()
 	if o.audit {
@@ -158,7 +142,7 @@ func (o scoreOptions) items(ctx context.Context, dir string) ([]items.Item, map[
 	if o.in.Prompts == "" {
 		all, err := items.Read(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, usage(fmt.Errorf("%s holds no prompts with reference answers; name them by --prompts", dir))
+			return nil, nil, cli.Usage(fmt.Errorf("%s holds no prompts with reference answers; name them by --prompts", dir))
 		}
 		return all, nil, err
 	}
@@ -201,7 +185,7 @@ type scoreSummary struct {
 func (o scoreOptions) score(ctx context.Context, dir string, all []items.Item, s *line.Scoring, stdout io.Writer) error {
 	entries, err := archive.ReadIndex(dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	byPrompt := map[string]items.Item{}
 	for _, it := range all {
@@ -214,7 +198,7 @@ func (o scoreOptions) score(ctx context.Context, dir string, all []items.Item, s
 	for i, e := range entries {
 		it, ok := byPrompt[e.PromptID]
 		if !ok {
-			return usage(fmt.Errorf("%s: prompt %s has no reference answer in what was given", dir, e.PromptID))
+			return cli.Usage(fmt.Errorf("%s: prompt %s has no reference answer in what was given", dir, e.PromptID))
 		}
 		wg.Go(func() {
 			slots <- struct{}{}

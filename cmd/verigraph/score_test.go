@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/evidence"
 	"github.com/verigraph/verigraph/reward"
@@ -169,7 +170,7 @@ func TestAuditNamesReferencesThatTheirOwnScorerDoesNotPay(t *testing.T) {
 	require.Contains(t, out, "1 items, 0 without full marks")
 	require.Contains(t, out, "gold_in_file")
 	code, out, stderr := verigraph(t, "score", storedRun(t, task.NamedAnswer{Name: "x", Value: "[1, 2]"}), "--audit")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, out, "not_full_marks")
 	require.Contains(t, stderr, "1 of 1 reference answers")
 	code, out, _ = verigraph(t, "score", t.TempDir(), "--audit", "--prompts", root+"examples/dabench/questions.jsonl",
@@ -190,7 +191,7 @@ func TestScoreRefusesWhatItCantScore(t *testing.T) {
 		{"score", storedRun(t), "--judge", "http://127.0.0.1:1/v1"},
 	} {
 		code, _, stderr := verigraph(t, args...)
-		require.Equal(t, exitUsage, code, "%v: %s", args, stderr)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", args, stderr)
 	}
 }
 
@@ -217,7 +218,7 @@ func TestVerifyPrintsThePapersFigures(t *testing.T) {
 		{"--format", "nts", "nowhere.csv"},
 	} {
 		code, _, _ := verigraph(t, append([]string{"verify"}, args...)...)
-		require.Equal(t, exitUsage, code, args)
+		require.Equal(t, cli.ExitUsage, code, args)
 	}
 }
 

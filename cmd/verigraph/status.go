@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	verigraphv1 "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -25,10 +26,10 @@ func newStatus() *cobra.Command {
 		Short: "Print a run's ledger, ages, rates and what everything waits for, from its feed",
 		Example: "  verigraph status --feed 127.0.0.1:50051\n" +
 			"  verigraph status --feed 127.0.0.1:50051 --output text --watch 2s",
-		Args: noArgs,
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
-				return usage(fmt.Errorf("--output: %q, want json or text", output))
+				return cli.Usage(fmt.Errorf("--output: %q, want json or text", output))
 			}
 			ctx, client, closeConn, err := feed.dial(cmd.Context())
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/reward/gov"
 	"github.com/verigraph/verigraph/reward/openai"
@@ -44,7 +45,7 @@ error was located, the share of right ones that were found right, and their harm
 		Example: `  verigraph verify --format nts --generate 500 --seed 1 triangles.csv
   verigraph verify --format nts --judge rules triangles.csv
   verigraph verify --format processbench --judge http://HOST:8001/v1 --judge-model NAME gsm8k.jsonl`,
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
@@ -61,7 +62,7 @@ error was located, the share of right ones that were found right, and their harm
 	f.IntSliceVar(&o.sizes, "sizes", []int{2, 4, 6, 8}, "sizes of the generated triangles")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the generator")
 	f.StringVar(&o.out, "predictions", "", "file for the predictions (JSONL)")
-	outputFlag(f, &o.json, "the figures")
+	cli.OutputFlag(f, &o.json, "the figures")
 	return cmd
 }
 
@@ -71,14 +72,14 @@ func (o verifyOptions) run(ctx context.Context, file string, stdout io.Writer) e
 	}
 	items, err := o.read(file)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if o.limit > 0 && o.limit < len(items) {
 		items = items[:o.limit]
 	}
 	method, err := o.method()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	predictions, err := verify.Run(ctx, items, method, o.parallel)
 	if err != nil {
@@ -103,14 +104,14 @@ func (o verifyOptions) run(ctx context.Context, file string, stdout io.Writer) e
 
 func (o verifyOptions) write(file string) (err error) {
 	if o.format != "nts" {
-		return usage(errors.New("--generate: only --format nts has a generator"))
+		return cli.Usage(errors.New("--generate: only --format nts has a generator"))
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return usage(verify.WriteTriangles(f, o.seed, o.sizes, o.generate))
+	return cli.Usage(verify.WriteTriangles(f, o.seed, o.sizes, o.generate))
 }
 
 func (o verifyOptions) read(file string) ([]verify.Item, error) {
@@ -157,12 +158,9 @@ func (o verifyOptions) checker() (solutionJudge, error) {
 		}
 		return verify.Adder{}, nil
 	}
-	c := config.Defaults()
-	if o.configFile != "" {
-		var err error
-		if c, err = config.Load(o.configFile); err != nil {
-			return nil, err
-		}
+	c, err := config.LoadOptional(o.configFile)
+	if err != nil {
+		return nil, err
 	}
 	if strings.TrimSpace(o.judge) != "" {
 		c.Reward.OpenAI.BaseURL = o.judge

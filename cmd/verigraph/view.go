@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/viewer"
 )
 
@@ -39,7 +40,7 @@ printed with the address, or taken from ` + viewTokenEnv + `.`,
 		Example: `  verigraph view out/demo
   verigraph view out/demo --compare out/other
   verigraph view out/demo --listen 0.0.0.0:8900 --host trainer.example.org`,
-		Args: exactArgs(1),
+		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runView(cmd.Context(), o, args[0], cmd.OutOrStdout())
 		},
@@ -55,7 +56,7 @@ printed with the address, or taken from ` + viewTokenEnv + `.`,
 func runView(ctx context.Context, o viewOptions, out string, stdout io.Writer) (err error) {
 	g, err := o.guard()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	var runs []*viewer.Run
 	defer func() {
@@ -68,18 +69,18 @@ func runView(ctx context.Context, o viewOptions, out string, stdout io.Writer) (
 			continue
 		}
 		if err := checkRunDir(dir); err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		r, err := viewer.Open(dir, o.tokenizer)
 		if err != nil {
-			return usage(err)
+			return cli.Usage(err)
 		}
 		runs = append(runs, r)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return usage(fmt.Errorf("--listen: %w", err))
+		return cli.Usage(fmt.Errorf("--listen: %w", err))
 	}
 	query := ""
 	if g.Token != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/viewer"
 )
 
@@ -98,7 +99,7 @@ func TestViewRefusesWhatIsNoRun(t *testing.T) {
 		"a broken tokenizer": {[]string{viewed, "--tokenizer", file}, file},
 	} {
 		code, _, stderr := verigraph(t, append([]string{"view"}, c.args...)...)
-		require.Equal(t, exitUsage, code, name)
+		require.Equal(t, cli.ExitUsage, code, name)
 		require.Contains(t, stderr, c.says, name)
 	}
 }

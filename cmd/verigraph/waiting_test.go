@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/verigraph/verigraph/cmd/internal/cli"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -36,7 +37,7 @@ func watchStatus(t *testing.T, addr string) *watched {
 	cmd.SetArgs([]string{"status", "--feed", addr, "--output", "text", "--watch", "50ms"})
 	cmd.SetOut(w.proc)
 	cmd.SetErr(w.proc)
-	go func() { w.code <- exitCode(cmd.ExecuteContext(ctx), w.proc) }()
+	go func() { w.code <- cli.ExitCode("verigraph", cmd.ExecuteContext(ctx), w.proc) }()
 	t.Cleanup(func() { cancel(); require.Zero(t, <-w.code) })
 	return w
 }

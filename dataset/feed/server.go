@@ -8,7 +8,6 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/verigraph/verigraph/internal/grpcserve"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -73,19 +73,8 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	defer rollouts.sending.Wait()
 	reflection.Register(server)
 
-	g, ended := errgroup.WithContext(ctx)
-	g.Go(func() error { return server.Serve(lis) })
-	g.Go(func() error {
-		<-ended.Done()
-		alive.Shutdown()
-		timer := time.AfterFunc(s.opts.StopTimeout, server.Stop)
-		defer timer.Stop()
-		server.GracefulStop()
-		return nil
-	})
-	err := g.Wait()
-	if err != nil && !(ctx.Err() != nil && errors.Is(err, grpc.ErrServerStopped)) {
-		return fmt.Errorf("feed: serve: %w", err)
+	if err := grpcserve.Until(ctx, server, alive, lis, s.opts.StopTimeout); err != nil {
+		return fmt.Errorf("feed: %w", err)
 	}
 	return nil
 }

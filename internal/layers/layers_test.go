@@ -37,7 +37,7 @@ func packages(t *testing.T) []pkg {
 var adapters = map[string][]string{
 	"github.com/nats-io/":               {"jetstream"},
 	"github.com/parquet-go/":            {"dataset/parquet", "dataset/promptfile", "sft/output"},
-	"google.golang.org/grpc":            {"dataset/feed", "reward/rpc", "reward/scorehook", "proto/verigraph/v1", "cmd/"},
+	"google.golang.org/grpc":            {"dataset/feed", "reward/rpc", "reward/scorehook", "proto/verigraph/v1", "internal/grpcserve", "cmd/"},
 	"github.com/sashabaranov/":          {"reward/openai", "policy/openaichat"},
 	"github.com/prometheus/":            {"cmd/"},
 	"github.com/spf13/":                 {"cmd/"},

@@ -13,7 +13,6 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/verigraph/verigraph/internal/grpcserve"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/task"
@@ -95,20 +95,9 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	pb.RegisterRewardServiceServer(server, s)
 	reflection.Register(server)
 
-	g, ended := errgroup.WithContext(ctx)
-	g.Go(func() error { return server.Serve(lis) })
-	g.Go(func() error { s.watch(ended, alive); return nil })
-	g.Go(func() error {
-		<-ended.Done()
-		alive.Shutdown()
-		timer := time.AfterFunc(s.opts.StopTimeout, server.Stop)
-		defer timer.Stop()
-		server.GracefulStop()
-		return nil
-	})
-	err := g.Wait()
-	if err != nil && !(ctx.Err() != nil && errors.Is(err, grpc.ErrServerStopped)) {
-		return fmt.Errorf("reward service: serve: %w", err)
+	watch := func(ctx context.Context) { s.watch(ctx, alive) }
+	if err := grpcserve.Until(ctx, server, alive, lis, s.opts.StopTimeout, watch); err != nil {
+		return fmt.Errorf("reward service: %w", err)
 	}
 	return nil
 }

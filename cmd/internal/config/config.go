@@ -316,12 +316,34 @@ func Load(path string) (Config, error) {
 	return c, nil
 }
 
+// LoadOptional is Load where a file is named, and the defaults where path is empty.
+func LoadOptional(path string) (Config, error) {
+	if path == "" {
+		return Defaults(), nil
+	}
+	return Load(path)
+}
+
 // Resolve spreads values that stand in one section and hold in others.
 func (c *Config) Resolve() {
 	c.Rollout.MaxPromptTokens, c.Rollout.MaxResponseTokens = c.Trainer.PromptLength, c.Trainer.ResponseLength
 	c.Leader.Limits.PromptLength, c.Leader.Limits.ResponseLength = c.Trainer.PromptLength, c.Trainer.ResponseLength
 	c.Leader.OneRow = c.Trainer.Contract != ContractSegments
 	c.Leader.Run = c.Run
+}
+
+// SetJudge names the judge: its endpoint's URL or JudgeRules, and its model; what is empty stays as it is.
+func (r *Reward) SetJudge(judge, model string) {
+	switch judge {
+	case "":
+	case JudgeRules:
+		r.Judge = JudgeRules
+	default:
+		r.Judge, r.OpenAI.BaseURL = JudgeOpenAI, judge
+	}
+	if model != "" {
+		r.OpenAI.Model = model
+	}
 }
 
 // ValidateWorker checks the sections of a rollout worker.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/cmd/internal/line"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
@@ -72,13 +73,10 @@ func (p Program) run(ctx context.Context, args []string, stderr io.Writer) int {
 	} else if err != nil {
 		return 2
 	}
-	cfg := config.Defaults()
-	if *path != "" {
-		var err error
-		if cfg, err = config.Load(*path); err != nil {
-			fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
-			return 2
-		}
+	cfg, err := config.LoadOptional(*path)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+		return 2
 	}
 	for value, into := range map[*string]*string{run: &cfg.Run, url: &cfg.NATS.URL, store: &cfg.Blob} {
 		if *value != "" {
@@ -104,21 +102,11 @@ func (p Program) serve(ctx context.Context, cfg config.Config) error {
 	}
 	defer func() { _ = log.Sync() }()
 	log = log.Named(p.Name)
-	blobs, err := blob.Open(ctx, cfg.Blob)
+	bus, blobs, closeAll, err := line.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer blobs.Close()
-	nc, err := jetstream.Dial(cfg.NATS.URL, cfg.NATS.Credentials, cfg.Run)
-	if err != nil {
-		return err
-	}
-	bus, err := jetstream.New(ctx, nc, blobs, cfg.NATS.Config)
-	if err != nil {
-		nc.Close()
-		return err
-	}
-	defer bus.Close()
+	defer closeAll()
 	part, err := p.Build(ctx, cfg, bus, blobs, log)
 	if err != nil {
 		return err
