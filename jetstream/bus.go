@@ -144,11 +144,19 @@ func New(ctx context.Context, nc *nats.Conn, blobs *blob.Store, cfg Config) (*Bu
 	return b, err
 }
 
+// A server that is silent for longer than this many pings is left for the next one. A host or a link that dies
+// resets nothing, and the library's own two minutes would hold all that is in work for longer than any lease.
+const (
+	pingEvery   = 2 * time.Second
+	pingsMissed = 2
+)
+
 // Dial connects to an external server or cluster (URLs separated by commas). Answers come to an inbox of
 // the run's own, so that a user's permissions can keep it from those of others.
 func Dial(url, credentials, run string) (*nats.Conn, error) {
 	opts := []nats.Option{
 		nats.Name("verigraph"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(false), nats.CustomInboxPrefix("_INBOX.verigraph." + run),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsMissed),
 	}
 	if credentials != "" {
 		opts = append(opts, nats.UserCredentials(credentials))
