@@ -56,10 +56,11 @@ def one_batch(at):
 
 insist(lambda f: f.restore(now["step"], now["version"], lives))
 while (batch := insist(one_batch)) is not None:
-    groups = {}
-    for uid, rollout in zip(batch.column("uid").tolist(), batch.column("rollout_id").tolist(), strict=True):
-        groups.setdefault(uid, []).append(rollout)
-    now["seen"].append({"sequence": batch.sequence, "groups": groups})
+    groups, sampled = {}, {}
+    for row in batch.read(["uid", "rollout_id", "response_mask"]).to_pylist():
+        groups.setdefault(row["uid"], []).append(row["rollout_id"])
+        sampled[row["rollout_id"]] = sampled.get(row["rollout_id"], 0) + sum(row["response_mask"])
+    now["seen"].append({"sequence": batch.sequence, "groups": groups, "sampled": sampled})
     now["step"] += 1
     insist(lambda f: f.ack(batch, now["step"]))
     now["version"] += 1
