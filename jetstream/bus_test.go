@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 type item struct {
 	N    int    `json:"n"`
@@ -62,9 +62,7 @@ func queue(t *testing.T, f fixture, stream string) *jetstream.Queue[item] {
 
 func receive(t *testing.T, q *jetstream.Queue[item]) *jetstream.Message[item] {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	m, err := q.Receive(ctx)
+	m, err := q.Receive(patience.Context(t))
 	require.NoError(t, err)
 	return m
 }
@@ -100,14 +98,14 @@ func TestNakGivesTheValueBackAndCountsTheDelivery(t *testing.T) {
 func TestHeldValueIsNotHandedOutAgainAfterTheAckWait(t *testing.T) {
 	t.Parallel()
 	cfg := jetstream.Defaults()
-	cfg.AckWait = time.Second
+	cfg.AckWait = 4 * time.Second
 	q := queue(t, open(t, cfg), jetstream.Prompts)
 	require.NoError(t, q.Publish(t.Context(), "r1", "d-0", item{N: 1}))
 	m := receive(t, q)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), cfg.AckWait*5/4)
 	defer cancel()
 	_, err := q.Receive(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded, "progress signals keep the lease for three ack waits")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "progress signals keep the lease for longer than the ack wait")
 	require.NoError(t, m.Ack(t.Context()))
 }
 

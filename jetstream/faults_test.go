@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
@@ -104,11 +105,11 @@ func TestAParkedReceiverGetsMessagesAfterTheServerCameBack(t *testing.T) {
 			}
 			close(got)
 		}()
-		for asking := 0; asking == 0; { // parked
+		patience.Until(t, "the receiver is parked", func() bool {
 			takers, err := bus.Takers(t.Context(), jetstream.Prompts, "r1")
 			require.NoError(t, err)
-			asking = takers.Asking
-		}
+			return takers.Asking > 0
+		})
 		s.Stop()
 		s, err = jetstream.StartServer(at)
 		require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestAParkedReceiverGetsMessagesAfterTheServerCameBack(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, second.PublishOnce(t.Context(), jetstream.Prompts, "r1", "d", item{N: n}))
 		second.Close()
-		m := <-got
+		m := patience.Receive(t, got, "the message")
 		require.NotNil(t, m)
 		require.Equal(t, n, m.Value.N)
 		require.NoError(t, m.Ack(t.Context()))
@@ -153,7 +154,7 @@ func TestAServerWhoseMessagesMayBeTooSmallIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	s.Start()
 	defer s.Shutdown()
-	require.True(t, s.ReadyForConnections(10*time.Second))
+	require.True(t, s.ReadyForConnections(patience.Limit))
 	nc, err := jetstream.Dial(s.ClientURL(), "", "r1")
 	require.NoError(t, err)
 	defer nc.Close()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
@@ -20,10 +21,11 @@ func TestOnlyOneCandidateLeadsAndASilentHolderIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	begin := time.Now()
-	for taken := false; !taken; { // the first one never renews
-		taken, err = second.TryAcquire(t.Context(), "b:1", false)
+	patience.Until(t, "the first one, which never renews, is replaced", func() bool {
+		taken, err := second.TryAcquire(t.Context(), "b:1", false)
 		require.NoError(t, err)
-	}
+		return taken
+	})
 	require.GreaterOrEqual(t, time.Since(begin), lease, "a holder is replaced only after the lease time")
 	require.Equal(t, "b:1", first.Holder(t.Context()))
 	require.ErrorIs(t, first.Hold(t.Context(), "a:1"), jetstream.ErrLeaseLost, "the late holder notices")
@@ -32,7 +34,7 @@ func TestOnlyOneCandidateLeadsAndASilentHolderIsReplaced(t *testing.T) {
 func TestAHeldLeaseStaysAndAReleasedOneIsFreeAtOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t, jetstream.Defaults())
-	const lease = time.Second
+	const lease = 6 * time.Second // the holder may be kept from renewing for most of it
 	first, second := jetstream.NewLease(f.bus, "r1", lease), jetstream.NewLease(f.bus, "r1", lease)
 	ok, err := first.TryAcquire(t.Context(), "a:1", false)
 	require.NoError(t, err)
@@ -40,13 +42,15 @@ func TestAHeldLeaseStaysAndAReleasedOneIsFreeAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	held := make(chan error, 1)
 	go func() { held <- first.Hold(ctx, "a:1") }()
-	for begin := time.Now(); time.Since(begin) < 2*lease; {
+	begin := time.Now()
+	patience.Until(t, "more than the lease time is over", func() bool {
 		ok, err := second.TryAcquire(t.Context(), "b:1", false)
 		require.NoError(t, err)
 		require.False(t, ok, "the holder renews")
-	}
+		return time.Since(begin) > lease*5/4
+	})
 	stop()
-	require.NoError(t, <-held)
+	require.NoError(t, patience.Receive(t, held, "the end of the holder"))
 	first.Release(t.Context())
 	ok, err = second.TryAcquire(t.Context(), "b:1", false)
 	require.NoError(t, err)

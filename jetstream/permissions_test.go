@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
@@ -21,6 +22,7 @@ type user struct {
 	bus *jetstream.Bus
 	mu  sync.Mutex
 	no  []string
+	ctx context.Context // of what has to be denied: that gets no answer, and ends a while after the denial
 }
 
 func (u *user) denied() []string {
@@ -28,6 +30,12 @@ func (u *user) denied() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.no)
+}
+
+// wasDenied waits for the denial, which the connection reports beside its answers.
+func (u *user) wasDenied(t *testing.T, what string) {
+	t.Helper()
+	patience.Until(t, what+" is denied", func() bool { return len(u.denied()) > 0 })
 }
 
 // guarded starts a server whose users are the roles of the runs, with what their permissions say; without
@@ -50,7 +58,7 @@ func guarded(t *testing.T, without string, runs ...string) func(run string, role
 	})
 	require.NoError(t, err)
 	s.Start()
-	require.True(t, s.ReadyForConnections(10*time.Second))
+	require.True(t, s.ReadyForConnections(patience.Limit))
 	blobs, err := blob.OpenDir(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -61,18 +69,20 @@ func guarded(t *testing.T, without string, runs ...string) func(run string, role
 	return func(run string, role jetstream.Role) *user {
 		nc, err := jetstream.Dial(strings.Replace(s.ClientURL(), "://", "://"+run+"-"+string(role)+":x@", 1), "", run)
 		require.NoError(t, err)
-		u := &user{}
+		ctx, cancel := context.WithCancel(patience.Context(t))
+		u := &user{ctx: ctx}
 		nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			u.no = append(u.no, err.Error())
+			if u.no = append(u.no, err.Error()); len(u.no) == 1 {
+				time.AfterFunc(time.Second, cancel)
+			}
 		})
+		t.Cleanup(cancel)
 		cfg := jetstream.Defaults()
 		cfg.Manage = role == jetstream.RoleServer
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
 		u.bus, err = jetstream.New(ctx, nc, blobs, cfg)
-		if err != nil && without != "" {
+		if err != nil && role == jetstream.RoleWorker && without != "" {
 			nc.Close()
 			return nil
 		}
@@ -188,10 +198,8 @@ func TestAWorkerNeedsEachOfItsPermissions(t *testing.T) {
 			if worker == nil {
 				return // it does not even start
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			require.Error(t, worker.work(ctx, "A"))
-			require.NotEmpty(t, worker.denied())
+			require.Error(t, worker.work(worker.ctx, "A"))
+			worker.wasDenied(t, without)
 		})
 	}
 }
@@ -204,13 +212,12 @@ func TestAWorkerReadsNeitherAnotherRunNorReferenceAnswers(t *testing.T) {
 	owner := as("B", jetstream.RoleWorker)
 	_, _, err := jetstream.OpenJournal[item](t.Context(), owner.bus, "B", "d-0", 0)
 	require.NoError(t, err)
-	spy := as("A", jetstream.RoleWorker)
-	for name, try := range map[string]func(ctx context.Context) error{
-		"its prompts by a read": func(ctx context.Context) error {
+	for name, try := range map[string]func(ctx context.Context, spy *user) error{
+		"its prompts by a read": func(ctx context.Context, spy *user) error {
 			_, err := spy.bus.Holds(ctx, jetstream.Prompts, "B", "d-0")
 			return err
 		},
-		"its prompts by a lease": func(ctx context.Context) error {
+		"its prompts by a lease": func(ctx context.Context, spy *user) error {
 			q, err := jetstream.NewQueue[item](ctx, spy.bus, jetstream.Prompts, "B")
 			if err != nil {
 				return err
@@ -218,26 +225,25 @@ func TestAWorkerReadsNeitherAnotherRunNorReferenceAnswers(t *testing.T) {
 			_, err = q.Receive(ctx)
 			return err
 		},
-		"its journals": func(ctx context.Context) error {
+		"its journals": func(ctx context.Context, spy *user) error {
 			_, err := jetstream.ReadJournal[item](ctx, spy.bus, "B", "d-0", 0)
 			return err
 		},
-		"its policy": func(ctx context.Context) error {
+		"its policy": func(ctx context.Context, spy *user) error {
 			_, err := spy.bus.GetState(ctx, "policy.B", &struct{}{})
 			return err
 		},
-		"its reference answers": func(ctx context.Context) error { return spy.bus.GetReference(ctx, "B", "p", &item{}) },
-		"its own answers":       func(ctx context.Context) error { return spy.bus.GetReference(ctx, "A", "p", &item{}) },
-		"a result for it": func(ctx context.Context) error {
+		"its reference answers": func(ctx context.Context, spy *user) error { return spy.bus.GetReference(ctx, "B", "p", &item{}) },
+		"its own answers":       func(ctx context.Context, spy *user) error { return spy.bus.GetReference(ctx, "A", "p", &item{}) },
+		"a result for it": func(ctx context.Context, spy *user) error {
 			return spy.bus.PublishOnce(ctx, jetstream.Trajectories, "B", "d-0", item{})
 		},
-		"the end of its journals": func(ctx context.Context) error { return spy.bus.FreeJournals(ctx, "B", "d-0", 1) },
+		"the end of its journals": func(ctx context.Context, spy *user) error { return spy.bus.FreeJournals(ctx, "B", "d-0", 1) },
 	} {
-		before := len(spy.denied())
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		require.Error(t, try(ctx), name)
-		cancel()
-		require.Greater(t, len(spy.denied()), before, name)
+		spy := as("A", jetstream.RoleWorker)
+		require.Empty(t, spy.denied())
+		require.Error(t, try(spy.ctx, spy), name)
+		spy.wasDenied(t, name)
 	}
 	entries, err := jetstream.ReadJournal[item](t.Context(), owner.bus, "B", "d-0", 0)
 	require.NoError(t, err)

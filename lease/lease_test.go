@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/lease"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 // held records how its lease ended.
 type held struct {
@@ -68,10 +68,10 @@ func play(t *testing.T, h *held, workErr error, n int) []string {
 	go func() { stopped <- loop.Run(ctx) }()
 	var got []string
 	for range n {
-		got = append(got, <-h.ended)
+		got = append(got, patience.Receive(t, h.ended, "the end of the lease"))
 	}
 	cancel()
-	require.NoError(t, <-stopped)
+	require.NoError(t, patience.Receive(t, stopped, "its end"))
 	require.Empty(t, h.ended)
 	return got
 }
@@ -125,7 +125,7 @@ func TestWorkThatHasBegunMayEndWithinTheDrainTime(t *testing.T) {
 				},
 			}
 			require.NoError(t, l.Run(ctx))
-			require.Equal(t, c.want, <-h.ended)
+			require.Equal(t, c.want, patience.Receive(t, h.ended, "the end of the lease"))
 			require.Empty(t, h.ended)
 		})
 	}
@@ -142,6 +142,6 @@ func TestMessageThatAnotherProcessHasIsDroppedWithoutAWord(t *testing.T) {
 		Work: func(context.Context, int) (string, error) { cancel(); return "", lease.ErrSuperseded },
 	}
 	require.NoError(t, l.Run(ctx))
-	require.Equal(t, "dropped", <-h.ended)
+	require.Equal(t, "dropped", patience.Receive(t, h.ended, "the end of the lease"))
 	require.Empty(t, h.ended)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -357,14 +358,14 @@ func TestCancelingACallClosesItsConnectionAndReturnsTheContextsError(t *testing.
 		<-r.Context().Done()
 		close(closed)
 	}, func(cfg *policy.Config) { cfg.Recorder, cfg.RetryBudget = rec, time.Minute })
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(patience.Context(t))
 	go func() {
 		<-arrived
 		cancel()
 	}()
 	_, err := c.Complete(ctx, request())
 	require.Equal(t, context.Canceled, err)
-	<-closed
+	patience.Receive(t, closed, "the closed connection")
 	require.Equal(t, []string{"canceled"}, rec.outcomes())
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy"
 )
 
@@ -50,14 +51,14 @@ func TestCallsOpenLongerThanTheLimitAreListedAndEnded(t *testing.T) {
 		_, err := c.Complete(t.Context(), request())
 		done <- err
 	}()
-	<-arrived
+	patience.Receive(t, arrived, "the call")
 	later := time.Now().Add(time.Minute)
 	require.Empty(t, ledger.Over(time.Hour, later), "younger than the limit")
 	over := ledger.Over(30*time.Second, later)
 	require.Len(t, over, 1)
 	require.Equal(t, request().ID, over[0].RequestID)
 	require.Len(t, ledger.EndOver(30*time.Second, later), 1)
-	err := <-done
+	err := patience.Receive(t, done, "its end")
 	var failed *policy.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, policy.Unreachable, failed.Outcome, "it may be tried again")

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/chat"
 	"github.com/verigraph/verigraph/policy/pool"
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		benchServer()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	patience.Main(m)
 }
 
 // words is text of about n tokens.

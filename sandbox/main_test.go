@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/evidence"
-	"go.uber.org/goleak"
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 // python is the interpreter that `make python` sets up.
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	cancel()
 	code := runEngines(m)
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := patience.Leak(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

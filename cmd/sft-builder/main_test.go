@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/sft"
@@ -35,12 +35,11 @@ func TestMain(m *testing.M) {
 	if after, err := strconv.Atoi(os.Getenv("SFT_TEST_KILL_AFTER")); err == nil {
 		killedBuild(after)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	patience.Main(m, func() {
 		if shared.dir != "" {
 			_ = os.RemoveAll(shared.dir)
 		}
-		os.Exit(code)
-	}))
+	})
 }
 
 // killedBuild builds what the arguments say and kills its own process at the given part of the work.

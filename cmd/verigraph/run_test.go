@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/dataset/parquet"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/trajectory"
@@ -25,10 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.MaybeInit()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(builtDir) // nothing where nothing was built
-		os.Exit(code)
-	}))
+	patience.Main(m, func() { _ = os.RemoveAll(builtDir) }) // nothing where nothing was built
 }
 
 const (

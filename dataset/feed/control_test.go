@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -163,14 +164,37 @@ func TestAStreamHoldsBatchesOfItsKindOnly(t *testing.T) {
 	}
 }
 
+// closing says when a reader of an object is done with it.
+type closing struct {
+	feed.Objects
+	closed chan struct{}
+}
+
+type closingReader struct {
+	io.ReadCloser
+	closed chan struct{}
+}
+
+func (c closing) ReadRange(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	r, err := c.Objects.ReadRange(ctx, name, offset, length)
+	return closingReader{r, c.closed}, err
+}
+
+func (c closingReader) Close() error {
+	c.closed <- struct{}{}
+	return c.ReadCloser.Close()
+}
+
 func TestAReaderThatTakesNothingIsDroppedWhileOthersAreServed(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t)
 	big := randomBytes(24 << 20) // far more than the flow-control windows hold
 	m.add(t, big)
 	opts := feed.Defaults()
-	opts.SendTimeout = 500 * time.Millisecond
-	server := serve(t, m.source(), opts)
+	opts.SendTimeout = 4 * time.Second // a busy machine may keep the live one waiting for some of it
+	source, dropped := m.source(), make(chan struct{}, 2)
+	source.Objects = closing{source.Objects, dropped}
+	server := serve(t, source, opts)
 	client := pb.NewRolloutServiceClient(server.dial(t))
 	dead, err := client.StreamBatches(t.Context(), &pb.StreamBatchesRequest{Cursor: "dead"})
 	require.NoError(t, err)
@@ -181,7 +205,9 @@ func TestAReaderThatTakesNothingIsDroppedWhileOthersAreServed(t *testing.T) {
 	require.NoError(t, err)
 	got, _ := receive(t, live, 0)
 	require.Len(t, got, len(big))
-	<-time.After(4 * opts.SendTimeout) // the dead one is asleep for longer than it may
+	for range 2 { // the live one has all, the dead one was asleep for longer than it may
+		patience.Receive(t, dropped, "the end of both readers")
+	}
 	for err == nil {
 		_, err = dead.Recv()
 	}

@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 // memory is a run in memory, with real objects in a directory.
 type memory struct {
@@ -170,7 +170,7 @@ func serve(t *testing.T, source feed.Source, opts feed.Options) *running {
 	go func() { r.done <- server.Serve(ctx, lis) }()
 	t.Cleanup(func() {
 		cancel()
-		require.NoError(t, <-r.done)
+		require.NoError(t, patience.Receive(t, r.done, "the end of the server"))
 		r.done <- nil
 	})
 	return r

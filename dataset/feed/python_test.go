@@ -2,14 +2,12 @@ package feed_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,6 +15,7 @@ import (
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/parquet"
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 // trainerResult is what the trainer command writes with --json.
@@ -43,9 +42,7 @@ func trainer(t *testing.T, addr string, token feed.Token, args ...string) traine
 		t.Fatalf("the Python client has no environment (%v): run make python", err)
 	}
 	report := filepath.Join(t.TempDir(), "report.json")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, append([]string{"-m", "verigraph.trainer", "--json", report}, args...)...)
+	cmd := exec.CommandContext(patience.Context(t), python, append([]string{"-m", "verigraph.trainer", "--json", report}, args...)...)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "PYTHONPATH=" + filepath.Join(root, "clients", "python", "src"),
 		"VERIGRAPH_FEED=" + addr, "VERIGRAPH_TOKEN=" + string(token), "PYTHONDONTWRITEBYTECODE=1",
@@ -137,9 +134,7 @@ func runPython(t *testing.T, dir, code string) string {
 	t.Helper()
 	python, err := filepath.Abs("../../.venv/client/bin/python")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-W", "error", "-c", code)
+	cmd := exec.CommandContext(patience.Context(t), python, "-W", "error", "-c", code)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -112,7 +113,7 @@ func TestTheServerSaysWhatItServesAndThatItIsHealthy(t *testing.T) {
 func TestAStoppingServerSaysSoAndDoesNotWaitForeverForOpenCalls(t *testing.T) {
 	t.Parallel()
 	opts := feed.Defaults()
-	opts.StopTimeout = 50 * time.Millisecond
+	opts.StopTimeout = 2 * time.Second // enough to say so
 	server := serve(t, newMemory(t).source(), opts)
 	// A health watch never ends on its own side, so that only the timeout can end it.
 	watch, err := healthpb.NewHealthClient(server.dial(t)).Watch(t.Context(), &healthpb.HealthCheckRequest{})
@@ -124,7 +125,7 @@ func TestAStoppingServerSaysSoAndDoesNotWaitForeverForOpenCalls(t *testing.T) {
 	state, err = watch.Recv()
 	require.NoError(t, err)
 	assert.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, state.GetStatus())
-	require.NoError(t, <-server.done)
+	require.NoError(t, patience.Receive(t, server.done, "the end of the server"))
 	server.done <- nil
 }
 
@@ -192,7 +193,7 @@ func TestTheVerlAdaptersAndTheCommandsSpeakMutualTLSWithATokenOfAFile(t *testing
 		"token_file": write("token", []byte("right\n")),
 	}
 	python := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(t.Context(), "../../.venv/client/bin/python", args...).CombinedOutput()
+		out, err := exec.CommandContext(patience.Context(t), "../../.venv/client/bin/python", args...).CombinedOutput()
 		return string(out), err
 	}
 	run := func() (string, error) {

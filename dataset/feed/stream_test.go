@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -234,7 +235,7 @@ func TestStoppingTheServerEndsWaitingStreamsAsUnavailableAndNotAsComplete(t *tes
 	_, err = stream.Recv()
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	assert.ErrorContains(t, err, "stopping")
-	require.NoError(t, <-server.done)
+	require.NoError(t, patience.Receive(t, server.done, "the end of the server"))
 	server.done <- nil
 }
 
@@ -250,9 +251,9 @@ func TestAClientThatGivesUpEndsItsStream(t *testing.T) {
 	require.NoError(t, err)
 	m.add(t, []byte("abc"))
 	receive(t, stream, 0)
-	require.NoError(t, <-left, "batch 1 was there")
+	require.NoError(t, patience.Receive(t, left, "the end of the call"), "batch 1 was there")
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, patience.Receive(t, left, "the end of the call"), context.Canceled)
 }
 
 // watched reports the result of every Next.

@@ -9,20 +9,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/dataset/parquet"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 // memory is the broker and the stores of one run, held in memory. Messages leave with their ack.
 type memory struct {
@@ -184,7 +183,7 @@ func (m *memory) leaderWith(t *testing.T, cfg leader.Config, edit func(*leader.D
 // run runs the leader until it is complete.
 func run(t *testing.T, l *leader.Leader) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
@@ -202,7 +201,7 @@ func run(t *testing.T, l *leader.Leader) {
 		}
 	}
 	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, patience.Receive(t, done, "the end of the leader"))
 }
 
 func prompt(id string) leader.BacklogItem {
@@ -300,7 +299,7 @@ func TestMessageIsAcknowledgedOnlyAfterTheBatchRecord(t *testing.T) {
 	m.mu.Unlock()
 	until(t, l, func() bool { return l.Last() == 1 }) // the store has room again: it goes on by itself
 	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, patience.Receive(t, done, "the end of the leader"))
 	require.Contains(t, m.acks, "scored a-0")
 }
 
@@ -316,8 +315,14 @@ func waitsFor(t *testing.T, l *leader.Leader, text string) {
 				return
 			}
 		}
-		<-changed
+		patience.Receive(t, changed, "a change on the way to "+text)
 	}
+}
+
+// next takes the next dispatch.
+func next(t *testing.T, published <-chan task.Dispatch) task.Dispatch {
+	t.Helper()
+	return patience.Receive(t, published, "a dispatch")
 }
 
 func TestRepeatedGroupIsAcknowledgedAndNotDeliveredTwice(t *testing.T) {
@@ -363,12 +368,12 @@ func TestAHeldMessageThatComesAgainStaysInItsQueueUntilItsBatchIsThere(t *testin
 	m.backlog <- prompt("a")
 	l := m.leader(t, config())
 	leading(t, l)
-	for dropped := false; !dropped; {
+	patience.Until(t, "the first delivery is let go", func() bool {
 		m.mu.Lock()
-		dropped = slices.Contains(m.acks, "dropped scored a-0")
+		defer m.mu.Unlock()
 		require.NotContains(t, m.acks, "scored a-0")
-		m.mu.Unlock()
-	}
+		return slices.Contains(m.acks, "dropped scored a-0")
+	})
 	m.backlog <- prompt("b")
 	until(t, l, func() bool { return l.Last() == 1 })
 	require.Len(t, m.batches[0].Groups, 2)
@@ -423,20 +428,20 @@ func TestAdmissionWaitsForCapacity(t *testing.T) {
 	go func() { done <- l.Run(ctx) }()
 	var open []task.Dispatch
 	for range 4 {
-		open = append(open, <-published)
+		open = append(open, next(t, published))
 	}
 	require.Equal(t, 8, ledgerOf(t, l).InFlight)
 	m.scored <- group(open[0], trajectory.ScoreOK, trajectory.ScoreOK)
 	m.scored <- group(open[1], trajectory.ScoreOK, trajectory.ScoreOK)
-	<-published
-	<-published
+	next(t, published)
+	next(t, published)
 	select {
 	case d := <-published:
 		t.Fatalf("dispatch %s is over the capacity of 4 groups", d.ID)
 	default:
 	}
 	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, patience.Receive(t, done, "the end of the leader"))
 }
 
 func TestRowIndexDoesNotDependOnTheOrderOfCompletion(t *testing.T) {

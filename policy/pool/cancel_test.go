@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 // replica is a policy server that never answers a completion, and says which one was left.
@@ -20,7 +23,7 @@ func replica(t *testing.T, arrived, left chan string) *httptest.Server {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = http.MaxBytesReader(w, r.Body, 1<<20).Read(make([]byte, 1<<16)) // a close is seen once the body is read
+		_, _ = io.Copy(io.Discard, r.Body) // a close is seen once the body is read
 		arrived <- r.Header.Get("X-Request-Id")
 		<-r.Context().Done()
 		left <- r.Header.Get("X-Request-Id")
@@ -67,12 +70,12 @@ func TestACanceledCallIsClosedAtTheReplicaThatServesItAlsoBehindAGateway(t *test
 				defer cancel()
 				cancels[session+".0.0"] = cancel
 				go func() { _, err := p.Complete(ctx, ask(session)); ended <- err }()
-				require.Equal(t, session+".0.0", <-arrived)
+				require.Equal(t, session+".0.0", patience.Receive(t, arrived, "the call"))
 			}
 			for _, id := range []string{"c.0.0", "a.0.0", "d.0.0", "b.0.0"} {
 				cancels[id]()
-				require.ErrorIs(t, <-ended, context.Canceled)
-				require.Equal(t, id, <-left, "this call, and no other")
+				require.ErrorIs(t, patience.Receive(t, ended, "its end"), context.Canceled)
+				require.Equal(t, id, patience.Receive(t, left, "the end of the call"), "this call, and no other")
 			}
 			require.Empty(t, left)
 			for _, s := range p.Status() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy"
 )
 
@@ -26,10 +27,10 @@ func TestTheTrainersVersionCountsInPlaceOfTheEndpointsOwn(t *testing.T) {
 			}
 			done <- c
 		}()
-		<-e.arrived
+		patience.Receive(t, e.arrived, "a call")
 		during()
 		e.hold <- struct{}{}
-		return (<-done).Versions
+		return patience.Receive(t, done, "the answer").Versions
 	}
 	require.Equal(t, policy.Versions{Known: true, Start: 70, End: 70}, call(func() {}))
 	p.State(Stated{Version: 3, Incarnation: 1})
@@ -60,11 +61,11 @@ func TestNoCallIsPlacedWhileTheTrainerPausesAndTheWaitUsesUpNoBudget(t *testing.
 		}
 		done <- c
 	}()
-	require.Eventually(t, func() bool {
+	patience.Until(t, "the call waits", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.waiting) == 1
-	}, 5*time.Second, time.Millisecond)
+	})
 	before := p.Now()
 	p.State(Stated{Version: 1, Paused: true})
 	select {
@@ -75,7 +76,7 @@ func TestNoCallIsPlacedWhileTheTrainerPausesAndTheWaitUsesUpNoBudget(t *testing.
 	require.Equal(t, before, p.Now(), "the clock of the budget stands still")
 	require.Less(t, counted.Total(p.Now()), 50*time.Millisecond, "and the wait is not counted twice")
 	p.State(Stated{Version: 2})
-	require.Equal(t, policy.Versions{Known: true, Start: 2, End: 2}, (<-done).Versions, "the version after the wait")
+	require.Equal(t, policy.Versions{Known: true, Start: 2, End: 2}, patience.Receive(t, done, "the answer").Versions, "the version after the wait")
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	p.State(Stated{Version: 2, Paused: true})

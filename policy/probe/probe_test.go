@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/probe"
 	"github.com/verigraph/verigraph/policy/scripted"
@@ -19,7 +19,7 @@ import (
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 var exact = trajectory.Sampling{Temperature: 1, TopP: 1, TopK: -1, RepetitionPenalty: 1}
 

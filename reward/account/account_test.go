@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/reward/account"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 func TestUnscoredRolloutsEnterNoMeanAndAreCountedByEdges(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/audit"
 	"github.com/verigraph/verigraph/reward/items"
@@ -19,7 +19,7 @@ import (
 	"github.com/verigraph/verigraph/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 func scorer(t *testing.T) *reward.Scorer {
 	t.Helper()

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/reward/items"
 	"github.com/verigraph/verigraph/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 func item(id string) items.Item {
 	return items.Item{Prompt: task.Prompt{ID: id, Question: "q"}, Reference: task.Reference{PromptID: id, Text: "gold"}}

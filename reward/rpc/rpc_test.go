@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/rpc"
@@ -29,7 +29,7 @@ import (
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 func scorer(t *testing.T, preset string) *reward.Scorer {
 	t.Helper()

@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/scorehook"
 	"github.com/verigraph/verigraph/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 var item = reward.HookItem{
 	Prompt: task.Prompt{ID: "p", Question: "q"}, Reference: task.Reference{PromptID: "p", Answers: []task.NamedAnswer{{Name: "n", Value: "1"}}},

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/reward/service"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 type heldGroup struct {
 	deliveries int

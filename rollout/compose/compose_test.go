@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/chat"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/policy/tokenizer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
 
 const question = "What drives fares on the 12 routes? Write a report."
 

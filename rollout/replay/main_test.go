@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/rollout/replay"
 	"github.com/verigraph/verigraph/rollout/rollouttest"
 	"github.com/verigraph/verigraph/sandbox"
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := patience.Leak(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

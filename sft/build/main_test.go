@@ -3,7 +3,7 @@ package build_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patience.Main(m) }
