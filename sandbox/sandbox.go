@@ -41,6 +41,8 @@ type Sandbox struct {
 	slots chan int
 	// scratch is the host directory of the confined tier's working directories.
 	scratch string
+	// scratchLock tells other supervisors that the directory is in use.
+	scratchLock *os.File
 
 	// checks is what the last self-test saw.
 	checks map[string]string
@@ -118,7 +120,7 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 			return nil, err
 		}
 	}
-	if s.scratch, err = os.MkdirTemp("", "sessions-"); err != nil {
+	if s.scratch, s.scratchLock, err = openScratch(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -314,7 +316,7 @@ func (s *Sandbox) Close() error {
 	}
 	s.spawn.close()
 	if s.scratch != "" {
-		errs = append(errs, os.RemoveAll(s.scratch))
+		errs = append(errs, os.RemoveAll(s.scratch), s.scratchLock.Close())
 	}
 	return errors.Join(errs...)
 }
