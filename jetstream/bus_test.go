@@ -201,11 +201,16 @@ func TestSecondWriterOfALogIsFenced(t *testing.T) {
 	next, entries, err := jetstream.OpenLog[item](t.Context(), f.bus, jetstream.Ledger, "r1")
 	require.NoError(t, err)
 	require.Equal(t, []item{{N: 1}}, entries)
+	require.ErrorIs(t, old.Append(t.Context(), item{N: 3}), jetstream.ErrFenced, "before the next one has written anything")
 	require.NoError(t, next.Append(t.Context(), item{N: 2}))
 	require.ErrorIs(t, old.Append(t.Context(), item{N: 3}), jetstream.ErrFenced)
+	read, err := jetstream.ReadLog[item](t.Context(), f.bus, jetstream.Ledger, "r1")
+	require.NoError(t, err)
+	require.Equal(t, []item{{N: 1}, {N: 2}}, read)
+	require.NoError(t, next.Append(t.Context(), item{N: 4}), "reading takes nothing over")
 	_, entries, err = jetstream.OpenLog[item](t.Context(), f.bus, jetstream.Ledger, "r1")
 	require.NoError(t, err)
-	require.Equal(t, []item{{N: 1}, {N: 2}}, entries)
+	require.Equal(t, []item{{N: 1}, {N: 2}, {N: 4}}, entries)
 }
 
 func TestLogQueueAndStateSurviveARestartOfTheServer(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -22,15 +23,41 @@ type Log[T any] struct {
 	last   uint64
 }
 
-// OpenLog reads the whole log and returns it with its entries, ready for appending.
+// fenceHeader marks a message that only takes the place of the last one: it is no entry.
+const fenceHeader = "Verigraph-Fence"
+
+// OpenLog takes the log over and returns it with its entries, ready for appending: from then on the writer before
+// fails with ErrFenced, also with what it has on its way. Without that it could still append to one log after its
+// successor has read it, and decide by another.
 func OpenLog[T any](ctx context.Context, b *Bus, stream, run string) (*Log[T], []T, error) {
 	l := &Log[T]{bus: b, stream: stream, run: run}
-	entries, last, err := readLog[T](ctx, b, stream, subject(run, stream, "log"))
-	if err != nil {
-		return nil, nil, err
+	subj := subject(run, stream, "log")
+	for {
+		entries, last, err := readLog[T](ctx, b, stream, subj)
+		if err != nil {
+			return nil, nil, err
+		}
+		fence := nats.NewMsg(subj)
+		fence.Header.Set(fenceHeader, "1")
+		ack, err := b.js.PublishMsg(ctx, fence, jetstream.WithExpectLastSequencePerSubject(last))
+		switch {
+		case err == nil:
+			l.last = ack.Sequence
+			return l, entries, nil
+		case !isWrongSequence(err):
+			return nil, nil, fmt.Errorf("nats: open %s: %w", subj, err)
+		}
+		// Something was appended since, or a replica that lags behind was read.
+		if err := wait(ctx, retryEvery); err != nil {
+			return nil, nil, fmt.Errorf("nats: open %s: %w", subj, err)
+		}
 	}
-	l.last = last
-	return l, entries, nil
+}
+
+// ReadLog reads a log without taking it over.
+func ReadLog[T any](ctx context.Context, b *Bus, stream, run string) ([]T, error) {
+	entries, _, err := readLog[T](ctx, b, stream, subject(run, stream, "log"))
+	return entries, err
 }
 
 // Append adds one entry durably.
@@ -63,11 +90,15 @@ func readLog[T any](ctx context.Context, b *Bus, stream, subj string) (entries [
 		if err != nil {
 			return nil, 0, fmt.Errorf("nats: read %s: %w", subj, err)
 		}
+		last, next = got.Sequence, got.Sequence+1
+		if got.Header.Get(fenceHeader) != "" {
+			continue
+		}
 		var e T
 		if err := b.decode(ctx, got.Header, got.Data, &e); err != nil {
 			return nil, 0, fmt.Errorf("nats: %s: message %d: %w", stream, got.Sequence, err)
 		}
-		entries, last, next = append(entries, e), got.Sequence, got.Sequence+1
+		entries = append(entries, e)
 	}
 }
 

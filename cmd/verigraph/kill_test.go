@@ -306,9 +306,9 @@ func (k *killed) check(t *testing.T, prompts, kills int) {
 	bus, err := jetstream.New(t.Context(), nc, blobs, cfg.NATS.Config)
 	require.NoError(t, err)
 	defer bus.Close()
-	_, events, err := jetstream.OpenLog[leader.Event](t.Context(), bus, jetstream.Ledger, cfg.Run)
+	events, err := jetstream.ReadLog[leader.Event](t.Context(), bus, jetstream.Ledger, cfg.Run)
 	require.NoError(t, err)
-	_, records, err := jetstream.OpenLog[leader.BatchRecord](t.Context(), bus, jetstream.Batches, cfg.Run)
+	records, err := jetstream.ReadLog[leader.BatchRecord](t.Context(), bus, jetstream.Batches, cfg.Run)
 	require.NoError(t, err)
 	dropped := map[int64]bool{}
 	for _, e := range events {

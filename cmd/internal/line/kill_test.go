@@ -353,9 +353,9 @@ func (p *plant) check(t *testing.T, state saved, order []int, prompts int) {
 	require.Empty(t, order, "every kill happened")
 	bus := p.connect()
 	defer bus.Close()
-	_, events, err := jetstream.OpenLog[leader.Event](t.Context(), bus, jetstream.Ledger, "r")
+	events, err := jetstream.ReadLog[leader.Event](t.Context(), bus, jetstream.Ledger, "r")
 	require.NoError(t, err)
-	_, records, err := jetstream.OpenLog[leader.BatchRecord](t.Context(), bus, jetstream.Batches, "r")
+	records, err := jetstream.ReadLog[leader.BatchRecord](t.Context(), bus, jetstream.Batches, "r")
 	require.NoError(t, err)
 	dropped := map[int64]bool{}
 	for _, e := range events {
