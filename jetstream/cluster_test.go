@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/internal/freeport"
 	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 )
@@ -23,24 +24,21 @@ import (
 // threeNodes starts a cluster of three servers.
 func threeNodes(t *testing.T) []*server.Server {
 	t.Helper()
+	var ports []int
 	var routes []*url.URL
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for i := range 3 {
+		ports = append(ports, freeport.Take(t))
+		u, err := url.Parse(fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
 		require.NoError(t, err)
-		u, err := url.Parse("nats://" + l.Addr().String())
-		require.NoError(t, err)
-		require.NoError(t, l.Close())
 		routes = append(routes, u)
 	}
 	nodes := make([]*server.Server, 3)
 	for i := range nodes {
-		var port int
-		_, err := fmt.Sscan(routes[i].Port(), &port)
-		require.NoError(t, err)
+		var err error
 		nodes[i], err = server.NewServer(&server.Options{
 			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
 			MaxPayload: 8 << 20, NoSigs: true, NoLog: true, Routes: routes,
-			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: port},
+			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: ports[i]},
 		})
 		require.NoError(t, err)
 		nodes[i].Start()

@@ -75,7 +75,7 @@ func guarded(t *testing.T, without string, runs ...string) func(run string, role
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			if u.no = append(u.no, err.Error()); len(u.no) == 1 {
-				time.AfterFunc(time.Second, cancel)
+				time.AfterFunc(300*time.Millisecond, cancel)
 			}
 		})
 		t.Cleanup(cancel)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/task"
@@ -94,9 +95,9 @@ func work(t *testing.T, w *Worker, l *fakeLease) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	how := <-l.ended
+	how := patience.Receive(t, l.ended, "the end of the lease")
 	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, patience.Receive(t, done, "its end"))
 	require.Empty(t, l.ended, "a lease ends once")
 	return how
 }
@@ -187,8 +188,8 @@ func TestWorkerHandsBackUnfinishedGroupOnStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	<-p.started
+	patience.Receive(t, p.started, "the work")
 	cancel()
-	require.NoError(t, <-done)
-	require.Equal(t, "handed back", <-l.ended)
+	require.NoError(t, patience.Receive(t, done, "its end"))
+	require.Equal(t, "handed back", patience.Receive(t, l.ended, "the end of the lease"))
 }

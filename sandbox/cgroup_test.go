@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -97,7 +97,7 @@ func TestWhatIsLeftInAVersion2GroupIsKilled(t *testing.T) {
 		t.Skip("no version 2 hierarchy")
 	}
 	defer func() {
-		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 5*time.Millisecond)
+		patience.Until(t, "the group is empty", func() bool { return os.Remove(dir) == nil })
 	}()
 	cmd := exec.Command("sleep", "600")
 	require.NoError(t, cmd.Start())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -90,7 +91,7 @@ func newField(t *testing.T, s *Sandbox) *field {
 				c.Close()
 			}
 		}()
-		t.Cleanup(func() { l.Close(); <-done })
+		t.Cleanup(func() { l.Close(); patience.Receive(t, done, "its end") })
 	}
 	info, err := arch.GetInfo("")
 	require.NoError(t, err)

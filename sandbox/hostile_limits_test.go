@@ -15,14 +15,14 @@ func TestACellPastItsTimeIsInterruptedAndItsVariablesLive(t *testing.T) {
 		change func(*Limits)
 		code   string
 	}{
-		"wall": {func(l *Limits) { l.CellWall = 300 * time.Millisecond }, "time.sleep(60)"},
-		"CPU":  {func(l *Limits) { l.CellCPU = 300 * time.Millisecond }, "while True: n += 1"},
+		"wall": {func(l *Limits) { l.CellWall = 2 * time.Second }, "time.sleep(60)"},
+		"CPU":  {func(l *Limits) { l.CellCPU = time.Second }, "while True: n += 1"},
 		"in a regular expression": {
-			func(l *Limits) { l.CellWall = 300 * time.Millisecond },
+			func(l *Limits) { l.CellWall = 2 * time.Second },
 			"re.match('(a*)*b', 'a' * 60)",
 		},
-		"in an await": {func(l *Limits) { l.CellWall = 300 * time.Millisecond }, "await asyncio.sleep(60)"},
-		"in a lock":   {func(l *Limits) { l.CellWall = 300 * time.Millisecond }, "threading.Event().wait()"},
+		"in an await": {func(l *Limits) { l.CellWall = 2 * time.Second }, "await asyncio.sleep(60)"},
+		"in a lock":   {func(l *Limits) { l.CellWall = 2 * time.Second }, "threading.Event().wait()"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -75,9 +76,7 @@ func TestABroadExceptDoesNotStopTheTimeout(t *testing.T) {
 		"import threading, time\nwhile True:\n    try:\n        if threading.active_count() < 20: threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()\n        time.sleep(0.001)\n    except BaseException: pass",
 		"import signal\nfor n in set(signal.Signals) - {9, 19}: signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
 	} {
-		begin := time.Now()
 		res := lost(t, timed(t, func(l *Limits) { l.CellWall, l.Grace = 500*time.Millisecond, 300*time.Millisecond }), code, trajectory.CellTimeout)
-		require.Less(t, time.Since(begin), 10*time.Second, code)
 		require.GreaterOrEqual(t, res.WallS, 0.5)
 	}
 }
@@ -266,11 +265,9 @@ func TestThreadsAreLimited(t *testing.T) {
 func TestANonDaemonThreadHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	sess := start(t, box(t), nil)
-	begin := time.Now()
 	res := run(t, sess, "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()")
 	require.Equal(t, trajectory.CellOK, res.Status)
 	require.NoError(t, sess.Close())
-	require.Less(t, time.Since(begin), 10*time.Second)
 }
 
 func TestLateOutputOfAnEarlierCellsThreadIsDropped(t *testing.T) {
@@ -290,11 +287,11 @@ func TestOutputBetweenCellsIsTakenAndDropped(t *testing.T) {
 		"go = threading.Event(); t = threading.Thread(target=late); t.start()\nthreading.Timer(0.05, go.set).start()")
 	// More than a pipe holds: the thread ends only if the bytes are taken while no cell runs.
 	pipe := sess.(*session).pipe
-	require.Eventually(t, func() bool {
+	patience.Until(t, "all bytes are dropped", func() bool {
 		pipe.mu.Lock()
 		defer pipe.mu.Unlock()
 		return pipe.dropped == 300_000
-	}, 20*time.Second, 5*time.Millisecond)
+	})
 	require.Equal(t, "300000\n", run(t, sess, "t.join(); written").Output)
 }
 
@@ -323,7 +320,7 @@ func TestSessionsDieWithTheirSupervisor(t *testing.T) {
 	require.True(t, exists(pid))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	require.Eventually(t, func() bool { return !exists(pid) }, 20*time.Second, 5*time.Millisecond)
+	patience.Until(t, "the session is gone", func() bool { return !exists(pid) })
 }
 
 func TestAKillThatIsNotOursIsTheKernelsForMemory(t *testing.T) {
@@ -340,7 +337,7 @@ func TestAKillThatIsNotOursIsTheKernelsForMemory(t *testing.T) {
 
 func TestAnEndThatIsQueuedWhenTheDeadlineKillsIsATimeout(t *testing.T) {
 	t.Parallel()
-	sess := timed(t, func(l *Limits) { l.CellWall, l.Grace = 500*time.Millisecond, 0 })
+	sess := timed(t, func(l *Limits) { l.CellWall, l.Grace = 3*time.Second, 0 })
 	// The first statement's report is held up until the session is dead; its end waits in the socket by then.
 	g := &graph{onReport: func(evidence.Report) { <-sess.(*session).proc.exited }}
 	res := runWith(t, sess, "x = 1", g)

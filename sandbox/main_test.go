@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if code, again := inOwnMounts(); again {
 		os.Exit(code)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	if err := CheckPython(ctx, python); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests need the session environment: run `make python`:", err)
 		os.Exit(1)
@@ -186,7 +186,7 @@ func run(t *testing.T, sess Session, code string) Result {
 
 func runWith(t *testing.T, sess Session, code string, host Host) Result {
 	t.Helper()
-	res, err := sess.Run(t.Context(), code, host)
+	res, err := sess.Run(patience.Context(t), code, host)
 	require.NoError(t, err)
 	return res
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 func TestWithoutAPidfdAProcessIsSignalledAndReapedToo(t *testing.T) {
@@ -19,7 +21,7 @@ func TestWithoutAPidfdAProcessIsSignalledAndReapedToo(t *testing.T) {
 		return p
 	}
 	p := begin("exit 3")
-	<-p.exited
+	patience.Receive(t, p.exited, "the end of the process")
 	require.NoError(t, p.err)
 	require.Equal(t, 3, p.state.ExitCode())
 	require.False(t, exists(p.pid))
@@ -29,12 +31,12 @@ func TestWithoutAPidfdAProcessIsSignalledAndReapedToo(t *testing.T) {
 
 	p = begin("exec sleep 600")
 	require.True(t, p.interrupt())
-	<-p.exited
+	patience.Receive(t, p.exited, "the end of the process")
 	require.Equal(t, unix.SIGXCPU, p.state.Sys().(syscall.WaitStatus).Signal())
 
 	p = begin("exec sleep 600")
 	p.kill()
-	<-p.exited
+	patience.Receive(t, p.exited, "the end of the process")
 	require.True(t, p.killedByUs())
 	require.Equal(t, syscall.SIGKILL, p.state.Sys().(syscall.WaitStatus).Signal())
 }

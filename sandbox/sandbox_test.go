@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -166,7 +167,6 @@ func TestEveryTierRunsCells(t *testing.T) {
 		t.Run(string(tier), func(t *testing.T) {
 			t.Parallel()
 			cfg := testConfig()
-			cfg.Limits.CellWall = 5 * time.Second
 			s, err := newSandbox(t.Context(), cfg, inspected(t), []Tier{tier})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -182,6 +182,7 @@ func TestEveryTierRunsCells(t *testing.T) {
 			if tier != TierNone {
 				require.Contains(t, []string{"OSError", "PermissionError"}, run(t, sess, "open('a.csv', 'w')").Exception)
 			}
+			sess.(*session).limits.CellWall = 3 * time.Second
 			res = run(t, sess, "print(1)\nwhile True: pass")
 			require.Equal(t, trajectory.CellTimeout, res.Status)
 			require.Equal(t, "1\n", res.Output)
@@ -199,11 +200,11 @@ func TestStartsWaitInLineAndTheWaitIsVisible(t *testing.T) {
 	var sess Session
 	waiting := func(n int) func() bool { return func() bool { return s.Stats().Waiting == n } }
 	wg.Go(func() { _, canceled = s.Start(ctx, Spec{}) })
-	require.Eventually(t, waiting(1), 10*time.Second, time.Millisecond)
+	patience.Until(t, "one start waits", waiting(1))
 	wg.Go(func() { sess, second = s.Start(t.Context(), Spec{}) })
-	require.Eventually(t, waiting(2), 10*time.Second, time.Millisecond)
+	patience.Until(t, "two starts wait", waiting(2))
 	cancel()
-	require.Eventually(t, waiting(1), 10*time.Second, time.Millisecond)
+	patience.Until(t, "one start waits", waiting(1))
 	require.NoError(t, first.Close())
 	wg.Wait()
 	require.ErrorIs(t, canceled, context.Canceled)
@@ -284,9 +285,9 @@ func TestClosingTheSandboxEndsRunningCells(t *testing.T) {
 		_, err := sess.Run(context.Background(), "x = 1\nwhile True: pass", g)
 		ended <- err
 	}()
-	<-running
+	patience.Receive(t, running, "the cell")
 	require.NoError(t, s.Close())
-	require.ErrorIs(t, <-ended, ErrClosed)
+	require.ErrorIs(t, patience.Receive(t, ended, "its end"), ErrClosed)
 	require.NoError(t, s.Close())
 	require.False(t, exists(pid))
 	_, err = s.Start(t.Context(), Spec{})
@@ -329,7 +330,7 @@ func TestNoSignalIsSentAfterTheProcessWasReaped(t *testing.T) {
 	s := box(t)
 	sess := start(t, s, nil).(*session)
 	require.True(t, run(t, sess, "import os; os._exit(0)").NamespaceLost)
-	<-sess.proc.exited
+	patience.Receive(t, sess.proc.exited, "the end of the process")
 	sess.proc.kill()
 	require.False(t, sess.proc.killedByUs())
 }

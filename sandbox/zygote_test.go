@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -110,7 +111,7 @@ func TestAZygoteThatDiesIsReplacedAndItsSessionsGoOn(t *testing.T) {
 	run(t, before, "x = 41")
 	z := s.nest.current
 	require.NoError(t, syscall.Kill(z.proc.pid, syscall.SIGKILL))
-	<-z.proc.exited
+	patience.Receive(t, z.proc.exited, "the end of the process")
 	after := start(t, s, nil)
 	require.Equal(t, "2\n", run(t, after, "1 + 1").Output)
 	require.Equal(t, "42\n", run(t, before, "x + 1").Output)
@@ -121,7 +122,7 @@ func TestAZygoteThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	forked(t)
 	s := zygoteBox(t, func(*Config) {})
-	s.nest.patience = 2 * time.Second
+	s.nest.patience = 5 * time.Second
 	require.NoError(t, syscall.Kill(s.nest.current.proc.pid, syscall.SIGSTOP))
 	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
 	require.Equal(t, int64(1), s.nest.stats.Died)
@@ -136,7 +137,7 @@ func TestAWornZygoteIsReplacedWhileItStillServes(t *testing.T) {
 	for range 3 {
 		require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
 	}
-	<-worn.proc.exited
+	patience.Receive(t, worn.proc.exited, "the end of the process")
 	require.Equal(t, "1\n", run(t, start(t, s, nil), "1").Output)
 	require.Equal(t, int64(0), s.nest.stats.Died)
 	require.GreaterOrEqual(t, s.nest.stats.Recycled, int64(1))
@@ -228,7 +229,7 @@ func TestWarmSessionsAreClaimedWithTheirOwnDataAndSeed(t *testing.T) {
 	t.Parallel()
 	forked(t)
 	s := zygoteBox(t, func(c *Config) { c.Profile = ProfileThroughput })
-	require.Eventually(t, func() bool { return len(s.warm.ready) == cap(s.warm.ready) }, 20*time.Second, time.Millisecond)
+	patience.Until(t, "all warm sessions are ready", func() bool { return len(s.warm.ready) == cap(s.warm.ready) })
 	waiting := cap(s.warm.ready)
 	code := "import random, os\nprint(open('a.csv').read(), random.random(), sorted(os.listdir('/data')), os.listdir('/tmp'), len(globals()))"
 	var outputs []string
@@ -247,7 +248,7 @@ func TestAWarmSessionThatDiedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	forked(t)
 	s := zygoteBox(t, func(c *Config) { c.Profile = ProfileThroughput })
-	require.Eventually(t, func() bool { return len(s.warm.ready) == cap(s.warm.ready) }, 20*time.Second, time.Millisecond)
+	patience.Until(t, "all warm sessions are ready", func() bool { return len(s.warm.ready) == cap(s.warm.ready) })
 	var dead []*session
 	for range cap(s.warm.ready) {
 		dead = append(dead, s.warm.take())
@@ -263,7 +264,7 @@ func TestAWarmSessionThatDiedIsPassedOver(t *testing.T) {
 		}
 	}
 	for _, sess := range dead {
-		<-sess.proc.exited
+		patience.Receive(t, sess.proc.exited, "the end of the process")
 	}
 	require.Positive(t, back)
 	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)

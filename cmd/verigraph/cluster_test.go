@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,8 @@ import (
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/dataset"
+	"github.com/verigraph/verigraph/internal/freeport"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy/scripted"
 	"github.com/verigraph/verigraph/viewer"
 )
@@ -52,7 +53,7 @@ func (p *proc) text() (string, <-chan struct{}) {
 // await returns the log once it holds text.
 func (p *proc) await(t *testing.T, text string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	for {
 		log, grew := p.text()
@@ -71,10 +72,11 @@ func startProc(t *testing.T, path string, args ...string) *proc {
 	t.Helper()
 	p := &proc{cmd: exec.Command(path, args...), grew: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
-	p.cmd.Dir = root
+	p.cmd.Dir, p.cmd.WaitDelay = root, patience.Limit
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		defer time.AfterFunc(patience.Limit, func() { _ = p.cmd.Process.Kill() }).Stop()
 		if err := p.cmd.Wait(); err != nil && !t.Failed() {
 			log, _ := p.text()
 			t.Errorf("%s did not stop cleanly on SIGTERM: %v\n%s", path, err, log)
@@ -122,10 +124,7 @@ func shipped(t *testing.T, name string, replace ...string) string {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	return fmt.Sprint(freeport.Take(t))
 }
 
 func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
@@ -163,7 +162,7 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "3 prompts queued")
 
-	trainer := exec.Command(root+".venv/client/bin/python", "-m", "verigraph.trainer")
+	trainer := exec.CommandContext(patience.Context(t), root+".venv/client/bin/python", "-m", "verigraph.trainer")
 	trainer.Env = append(os.Environ(), "VERIGRAPH_FEED=127.0.0.1:"+feed)
 	out, err := trainer.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,10 +82,7 @@ func TestMistakesGetOneClearLineAndExitCode2(t *testing.T) {
 
 func TestFailuresOfTheSurroundingsGetOneClearLineAndExitCode1(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	dead := "http://" + l.Addr().String()
-	require.NoError(t, l.Close())
+	dead := "http://127.0.0.1:" + freePort(t)
 	tok := filepath.Join(root, "policy/scripted/tokenizer.json")
 	prompts := write(t, "p.jsonl", `{"id":"p","question":"Q","files":[],"answer":"1","data_source":"x"}`+"\n")
 	script := writeScript(t, scriptLine{"p", []string{"Done."}})

@@ -25,6 +25,7 @@ import (
 	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 // stillRun is a run whose status is fixed; it is complete once it was asked completeAt times.
@@ -104,7 +105,7 @@ func serveFeed(t *testing.T, run *stillRun, cfg config.Feed) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, lis) }()
-	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
+	t.Cleanup(func() { cancel(); require.NoError(t, patience.Receive(t, done, "its end")) })
 	return lis.Addr().String()
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy/scripted"
 )
@@ -47,7 +48,7 @@ func supervise(t *testing.T, path string, args ...string) *supervised {
 		defer close(s.done)
 		for ctx.Err() == nil {
 			cmd := exec.CommandContext(ctx, path, args...)
-			cmd.Stdout, cmd.Stderr, cmd.Dir = s.proc, s.proc, root
+			cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.WaitDelay = s.proc, s.proc, root, 10*time.Second
 			s.mu.Lock()
 			err := cmd.Start()
 			s.current = cmd
@@ -64,7 +65,7 @@ func supervise(t *testing.T, path string, args ...string) *supervised {
 			s.mu.Unlock()
 		}
 	}()
-	t.Cleanup(func() { stop(); <-s.done })
+	t.Cleanup(func() { stop(); patience.Receive(t, s.done, "the end of the process") })
 	return s
 }
 
@@ -79,7 +80,7 @@ func (s *supervised) kill(t *testing.T) {
 // next waits for a further line that holds one of the texts.
 func (s *supervised) next(t *testing.T, texts ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	before, grew := s.text()
 	for {
@@ -178,7 +179,7 @@ func workerOf(t *testing.T, natsPort, dir, policyURL string) string {
 // leads is the index of the server that leads.
 func (k *killed) leads(t *testing.T) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	for ctx.Err() == nil {
 		for i, addr := range k.feeds {
@@ -230,7 +231,7 @@ func smallDisk(t *testing.T, dir string) (fill, free func()) {
 // writeFails fills the disk until a server has said that it could not write. What is committed meanwhile makes room again.
 func (k *killed) writeFails(t *testing.T, from [2]int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	for {
 		k.fill()
@@ -287,7 +288,7 @@ func TestNothingIsLostOrRepeatedWhenProcessesAreKilled(t *testing.T) {
 		}
 	}
 	k.trainer.await(t, "complete")
-	<-k.trainer.done
+	patience.Receive(t, k.trainer.done, "the end of the trainer")
 	k.check(t, prompts, kills)
 }
 

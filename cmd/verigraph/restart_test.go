@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/policy/scripted"
 )
 
@@ -184,6 +185,6 @@ func TestEveryComponentIsRestartedUnderLoadAndNothingIsLostOrRepeated(t *testing
 		}
 	}
 	k.trainer.await(t, "complete")
-	<-k.trainer.done
+	patience.Receive(t, k.trainer.done, "the end of the trainer")
 	k.check(t, prompts, 1)
 }

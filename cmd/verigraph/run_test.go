@@ -299,7 +299,7 @@ func TestInterruptedRunSaysWhatWasKeptAndResumes(t *testing.T) {
 		cancel()
 	}()
 	err := cmd.ExecuteContext(ctx)
-	<-stop
+	patience.Receive(t, stop, "the signal")
 	require.ErrorContains(t, err, "--resume")
 	require.ErrorContains(t, err, "kept in")
 	s := readSummary(t, out)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/viewer"
 )
 
@@ -36,7 +37,7 @@ func startView(t *testing.T, args ...string) string {
 	line, err := bufio.NewReader(r).ReadString('\n')
 	t.Cleanup(func() {
 		cancel()
-		require.NoError(t, <-done, "it ends when it is told to")
+		require.NoError(t, patience.Receive(t, done, "its end"), "it ends when it is told to")
 	})
 	require.NoError(t, err)
 	return strings.TrimSpace(line)

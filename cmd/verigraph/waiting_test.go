@@ -12,13 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 )
 
@@ -38,14 +38,14 @@ func watchStatus(t *testing.T, addr string) *watched {
 	cmd.SetOut(w.proc)
 	cmd.SetErr(w.proc)
 	go func() { w.code <- cli.ExitCode("verigraph", cmd.ExecuteContext(ctx), w.proc) }()
-	t.Cleanup(func() { cancel(); require.Zero(t, <-w.code) })
+	t.Cleanup(func() { cancel(); require.Zero(t, patience.Receive(t, w.code, "the end of the command")) })
 	return w
 }
 
 // says waits until the status says something from now on.
 func (w *watched) says(t *testing.T, pattern string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	want := regexp.MustCompile("(?m)^" + pattern)
 	before, grew := w.text()

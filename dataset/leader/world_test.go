@@ -16,6 +16,7 @@ import (
 
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/feed"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -175,7 +176,7 @@ func (w *world) call(f func(context.Context) error) bool {
 	done := make(chan error, 1)
 	go func() { done <- f(w.t.Context()) }()
 	fatal := w.leader.command(w.t.Context(), <-w.leader.commands)
-	err := <-done
+	err := patience.Receive(w.t, done, "its end")
 	if errors.Is(err, ErrRefused) {
 		w.fail("a call of the trainer was refused: %v", err)
 	}

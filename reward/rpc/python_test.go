@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/reward/rpc"
 	"github.com/verigraph/verigraph/reward/scorehook"
 )
@@ -26,7 +27,7 @@ func python(t *testing.T, env []string, args ...string) *exec.Cmd {
 	if _, err := os.Stat(bin); err != nil {
 		t.Fatalf("the Python client has no environment (%v): run make python", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "PYTHONPATH=" + filepath.Join(root, "clients", "python", "src"), "PYTHONDONTWRITEBYTECODE=1"}, env...)

@@ -59,7 +59,7 @@ func serve(t *testing.T, s rpc.Scorer, change func(*rpc.Options)) (pb.RewardServ
 	t.Cleanup(func() {
 		require.NoError(t, conn.Close())
 		stop()
-		require.NoError(t, <-done)
+		require.NoError(t, patience.Receive(t, done, "its end"))
 	})
 	return pb.NewRewardServiceClient(conn), conn
 }
@@ -188,8 +188,8 @@ func TestStreamsAnswerEveryRequestOnce(t *testing.T) {
 		require.Len(t, resp.Scores, 3)
 		seenGroups[resp.Id] = true
 	}
-	require.NoError(t, <-sent)
-	require.NoError(t, <-sent)
+	require.NoError(t, patience.Receive(t, sent, "the answer"))
+	require.NoError(t, patience.Receive(t, sent, "the answer"))
 	require.Len(t, seen, n)
 	require.Len(t, seenGroups, n)
 }
@@ -310,11 +310,11 @@ func TestFullServerRefusesSingleCalls(t *testing.T) {
 		_, err := client.Score(ctx, &pb.ScoreRequest{Prompt: prompt, Rollout: answer("x")})
 		first <- err
 	}()
-	<-h.entered
+	patience.Receive(t, h.entered, "the call")
 	_, err := client.Score(t.Context(), &pb.ScoreRequest{Prompt: prompt, Rollout: answer("x")})
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	cancel()
-	require.Equal(t, codes.Canceled, status.Code(<-first))
+	require.Equal(t, codes.Canceled, status.Code(patience.Receive(t, first, "its answer")))
 }
 
 func TestRolloutWithoutARewardCarriesNoNumber(t *testing.T) {
@@ -340,10 +340,10 @@ func TestPausedScoringRefusesCallsAndSaysSo(t *testing.T) {
 	_, err := client.Score(t.Context(), &pb.ScoreRequest{Prompt: prompt, Rollout: answer("x")})
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	require.ErrorContains(t, err, "canary sum")
-	require.Eventually(t, func() bool {
+	patience.Until(t, "the health service says so", func() bool {
 		h, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "verigraph.v1.RewardService"})
 		return err == nil && h.Status == healthpb.HealthCheckResponse_NOT_SERVING
-	}, 10*time.Second, 10*time.Millisecond)
+	})
 }
 
 func TestOptionsAreChecked(t *testing.T) {

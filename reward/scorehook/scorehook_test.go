@@ -149,7 +149,7 @@ func TestGRPCScorerHasTheSameFailureRules(t *testing.T) {
 			pb.RegisterOutcomeScorerServer(srv, c.grader)
 			done := make(chan error, 1)
 			go func() { done <- srv.Serve(lis) }()
-			t.Cleanup(func() { srv.Stop(); require.NoError(t, <-done) })
+			t.Cleanup(func() { srv.Stop(); require.NoError(t, patience.Receive(t, done, "its end")) })
 			deadline := 30 * time.Second
 			if c.want == -2 {
 				deadline = 400 * time.Millisecond

@@ -89,9 +89,9 @@ func serve(t *testing.T, l *heldGroup, r refs, s scorer) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	how := <-l.ended
+	how := patience.Receive(t, l.ended, "the end of the lease")
 	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, patience.Receive(t, done, "its end"))
 	return how
 }
 
@@ -175,10 +175,10 @@ func TestServerHandsBackTheGroupOnStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	<-started
+	patience.Receive(t, started, "the work")
 	cancel()
-	require.NoError(t, <-done)
-	require.Equal(t, "handed back", <-l.ended)
+	require.NoError(t, patience.Receive(t, done, "its end"))
+	require.Equal(t, "handed back", patience.Receive(t, l.ended, "the end of the lease"))
 }
 
 type gate chan struct{}
@@ -219,8 +219,8 @@ func TestPausedServerTakesNoGroupUntilItsGateOpens(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
 	g <- struct{}{} // the slot waits at the gate: nothing was taken before
-	require.Equal(t, "finish", <-l.ended)
+	require.Equal(t, "finish", patience.Receive(t, l.ended, "the end of the lease"))
 	require.Len(t, src.asked, 1)
 	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, patience.Receive(t, done, "its end"))
 }

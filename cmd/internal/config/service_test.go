@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/internal/patience"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/rpc"
@@ -102,7 +103,7 @@ func rewardService(t *testing.T, cfg config.RewardService) string {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, lis) }()
-	t.Cleanup(func() { stop(); require.NoError(t, <-done) })
+	t.Cleanup(func() { stop(); require.NoError(t, patience.Receive(t, done, "its end")) })
 	return lis.Addr().String()
 }
 
@@ -111,7 +112,7 @@ func call(t *testing.T, address string, how grpc.DialOption) error {
 	conn, err := grpc.NewClient(address, how)
 	require.NoError(t, err)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	_, err = pb.NewRewardServiceClient(conn).Score(ctx, &pb.ScoreRequest{
 		Prompt:  &pb.Prompt{Id: "p", DataSource: "dabench", Answers: []*pb.NamedAnswer{{Name: "mean", Value: "34.65"}}},
@@ -169,7 +170,7 @@ func TestVerlsRewardFunctionComesInByTLSWithItsCertificateAndToken(t *testing.T)
 	})
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	script := `
 from verigraph.reward_client import compute_score

@@ -18,6 +18,7 @@ import (
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/policy/pool"
@@ -255,9 +256,9 @@ func TestAPausedWorkerGoesOnByItselfOnceTheTrainerSaysSo(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	w.say(t, leader.Policy{Version: 2})
-	require.Equal(t, policy.Versions{Known: true, Start: 2, End: 2}, (<-answered).Versions)
+	require.Equal(t, policy.Versions{Known: true, Start: 2, End: 2}, patience.Receive(t, answered, "the answer").Versions)
 	stop()
-	require.NoError(t, <-ended)
+	require.NoError(t, patience.Receive(t, ended, "its end"))
 }
 
 func TestAGroupIsTakenWithWhatTheTrainerSaidBeforeItsDispatch(t *testing.T) {

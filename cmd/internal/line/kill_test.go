@@ -26,6 +26,7 @@ import (
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/internal/freeport"
 	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/lease"
@@ -55,6 +56,7 @@ type plant struct {
 
 // part is one process of the line.
 type part struct {
+	t    testing.TB
 	bus  *jetstream.Bus
 	stop context.CancelFunc
 	done chan error
@@ -63,12 +65,12 @@ type part struct {
 func (p *part) kill() {
 	p.bus.Close()
 	p.stop()
-	<-p.done
+	patience.Receive(p.t, p.done, "the end of a part that was killed")
 }
 
 func (p *plant) connect() *jetstream.Bus {
 	url := fmt.Sprintf("nats://127.0.0.1:%d", p.port)
-	for {
+	for end := time.Now().Add(patience.Limit); ; {
 		nc, err := jetstream.Dial(url, "", p.cfg.Run)
 		if err == nil {
 			bus, err := jetstream.New(p.t.Context(), nc, p.store, p.cfg.NATS.Config)
@@ -77,14 +79,14 @@ func (p *plant) connect() *jetstream.Bus {
 			}
 			nc.Close()
 		}
-		require.NoError(p.t, p.t.Context().Err())
+		require.True(p.t, time.Now().Before(end), "no NATS server answers at %s: %v", url, err)
 	}
 }
 
 // start runs a part until it is killed; one that fails by itself starts anew, as a supervisor sees to.
 func (p *plant) start(run func(context.Context, *jetstream.Bus) error) *part {
 	ctx, stop := context.WithCancel(context.Background())
-	pt := &part{bus: p.connect(), stop: stop, done: make(chan error, 1)}
+	pt := &part{t: p.t, bus: p.connect(), stop: stop, done: make(chan error, 1)}
 	go func() {
 		for {
 			err := run(ctx, pt.bus)
@@ -224,7 +226,8 @@ func (p *plant) train(ctx context.Context, incarnation int64, disk *saved, train
 	})
 	last := int64(0)
 	for {
-		stream, err := client.StreamBatches(ctx, &pb.StreamBatchesRequest{})
+		wait, enough := context.WithTimeout(ctx, patience.Limit)
+		stream, err := client.StreamBatches(wait, &pb.StreamBatchesRequest{})
 		var seq int64
 		var object string
 		for err == nil { // one batch
@@ -238,8 +241,13 @@ func (p *plant) train(ctx context.Context, incarnation int64, disk *saved, train
 				}
 			}
 		}
+		late := wait.Err() != nil
+		enough()
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if late {
+			return fmt.Errorf("no batch after %d within %s: %w", last, patience.Limit, err)
 		}
 		if errors.Is(err, io.EOF) {
 			*disk = now
@@ -285,7 +293,7 @@ func TestNothingIsLostOrRepeatedWhenEveryPartIsKilled(t *testing.T) {
 	var err error
 	p.store, err = blob.OpenDir(p.dir)
 	require.NoError(t, err)
-	p.port, p.feed = freePort(t), fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	p.port, p.feed = freeport.Take(t), fmt.Sprintf("127.0.0.1:%d", freeport.Take(t))
 	p.cfg.Run, p.cfg.NATS.URL, p.cfg.NATS.AckWait = "r", "external", time.Second
 	p.cfg.Leader.Run, p.cfg.Leader.GroupSize, p.cfg.Leader.BatchGroups, p.cfg.Leader.MaxStaleness = "r", 2, 2, 2
 	p.startNATS()
@@ -409,11 +417,4 @@ func number(t *testing.T, name string, fallback int) int {
 	n, err := strconv.Atoi(s)
 	require.NoError(t, err)
 	return n
-}
-
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/internal/freeport"
 	"github.com/verigraph/verigraph/jetstream"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
 	"github.com/verigraph/verigraph/task"
@@ -30,7 +31,7 @@ func BenchmarkLatencyFromScoredGroupToTrainer(b *testing.B) {
 	var err error
 	p.store, err = blob.OpenDir(p.dir)
 	require.NoError(b, err)
-	p.port, p.feed = freePort(b), fmt.Sprintf("127.0.0.1:%d", freePort(b))
+	p.port, p.feed = freeport.Take(b), fmt.Sprintf("127.0.0.1:%d", freeport.Take(b))
 	p.cfg.Run, p.cfg.NATS.URL = "r", "external"
 	p.cfg.Leader.Run, p.cfg.Leader.GroupSize, p.cfg.Leader.BatchGroups, p.cfg.Leader.MaxStaleness = "r", size, groups, leader.NoStaleness
 	p.cfg.Leader.MaxGroups = groups

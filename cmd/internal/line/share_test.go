@@ -13,6 +13,7 @@ import (
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/dataset/leader"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
@@ -75,22 +76,21 @@ func TestRunsOnOneBrokerShareTheWorkersAsTheirWeightsSay(t *testing.T) {
 		go func() { done <- r.lead.Run(ctx) }()
 		t.Cleanup(func() {
 			stop()
-			require.NoError(t, <-done)
+			require.NoError(t, patience.Receive(t, done, "its end"))
 		})
 	}
 	const rounds = 4
 	for range rounds { // what ends makes room in the same proportion while both want more
-		require.Eventually(t, func() bool { return runs["small"].inWork(t) == 2 && runs["large"].inWork(t) == 6 },
-			20*time.Second, 20*time.Millisecond, "%d and %d", runs["small"].inWork(t), runs["large"].inWork(t))
+		patience.Until(t, "two and six groups are in work", func() bool { return runs["small"].inWork(t) == 2 && runs["large"].inWork(t) == 6 })
 		runs["small"].finish(t, 2)
 		runs["large"].finish(t, 6)
 	}
 	require.Equal(t, 2*rounds, runs["small"].finished)
 	require.Equal(t, 6*rounds, runs["large"].finished)
 	// The large run has no more than six prompts left: the small one gets the places that it leaves.
-	require.Eventually(t, func() bool { return runs["large"].inWork(t) == prompts-6*rounds }, 20*time.Second, 20*time.Millisecond)
+	patience.Until(t, "the large run has its last ones in work", func() bool { return runs["large"].inWork(t) == prompts-6*rounds })
 	runs["large"].finish(t, 6)
-	require.Eventually(t, func() bool { return runs["small"].inWork(t) == capacity }, 20*time.Second, 20*time.Millisecond)
+	patience.Until(t, "the small run has all places", func() bool { return runs["small"].inWork(t) == capacity })
 }
 
 // finish is what workers and reward servers do with n groups.
@@ -99,7 +99,7 @@ func (r *sharedRun) finish(t *testing.T, n int) {
 	q, err := jetstream.NewQueue[task.Dispatch](t.Context(), r.bus, jetstream.Prompts, r.name)
 	require.NoError(t, err)
 	for range n {
-		m, err := q.Receive(t.Context())
+		m, err := q.Receive(patience.Context(t))
 		require.NoError(t, err)
 		require.NoError(t, r.bus.PublishOnce(t.Context(), jetstream.Scored, r.name, m.Value.ID, madeUpScore(madeUp(m.Value))))
 		require.NoError(t, m.Ack(t.Context()))
