@@ -48,7 +48,7 @@ func wired(t *testing.T, urls []string, change func(*policy.Config, *pool.Config
 	t.Helper()
 	cfg, spread := policy.Defaults(), pool.Defaults()
 	cfg.BaseURL, cfg.Model = urls[0], scripted.Defaults().Model
-	cfg.CallTimeout, cfg.RetryBudget = 500*time.Millisecond, 5*time.Second
+	cfg.CallTimeout, cfg.RetryBudget = time.Minute, time.Minute
 	spread.URLs, spread.CheckEvery = urls[1:], 20*time.Millisecond
 	if change != nil {
 		change(&cfg, &spread)
@@ -128,7 +128,12 @@ func TestEachFaultOfThePolicyHasItsOutcomeAndNoRolloutIsLostOrDoubled(t *testing
 			server := httptest.NewServer(faulty)
 			t.Cleanup(server.Close)
 			calls := &callRecord{}
-			r, p := wired(t, []string{server.URL}, func(c *policy.Config, _ *pool.Config) { c.Recorder = calls })
+			r, p := wired(t, []string{server.URL}, func(c *policy.Config, _ *pool.Config) {
+				c.Recorder = calls
+				if fault == scripted.Silence || fault == scripted.Trickle { // only the limit ends these
+					c.CallTimeout = 2 * time.Second
+				}
+			})
 			lost, log := observer.New(zap.WarnLevel)
 			r.log = zap.New(lost)
 			group := runGroup(t, r, 3)

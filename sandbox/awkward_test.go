@@ -18,7 +18,25 @@ func TestAnAlarmDoesNotOutliveItsCell(t *testing.T) {
 	// A handler that runs between cells ends nothing either.
 	run(t, sess, "import threading\nthreading.Timer(0.02, signal.raise_signal, (signal.SIGALRM,)).start()")
 	res = run(t, sess, "x = 1")
-	require.False(t, res.NamespaceLost)
+	require.False(t, res.NamespaceLost, res.Traceback)
+}
+
+// Handlers that raise come at any moment: in a statement that is an exception of the cell, in the session's own code it must not be.
+func TestHandlersThatRaiseAgainAndAgainDoNotEndTheSession(t *testing.T) {
+	t.Parallel()
+	sess := start(t, box(t), nil)
+	run(t, sess, "import signal, threading\ndef ring(*a): raise TimeoutError('ring')\nsignal.signal(signal.SIGALRM, ring)\nover = threading.Event()\n"+
+		"def storm():\n    while not over.wait(0.001): signal.raise_signal(signal.SIGALRM)\nthreading.Thread(target=storm, daemon=True).start()")
+	for range 30 {
+		res := run(t, sess, "a = 1\nb = bind('{x}', x=a)\nc = 3")
+		require.False(t, res.NamespaceLost, res.Traceback)
+		require.Contains(t, []string{"", "TimeoutError"}, res.Exception)
+	}
+	for stopped := false; !stopped; { // the cell that stops it may be interrupted too
+		stopped = run(t, sess, "over.set()").Status == trajectory.CellOK
+	}
+	res := run(t, sess, "import time\nsignal.setitimer(signal.ITIMER_REAL, 0.02)\ntime.sleep(60)")
+	require.Equal(t, "TimeoutError", res.Exception, "in a statement it still rings")
 }
 
 func TestFinalizersMayPrintAndTryToClaim(t *testing.T) {

@@ -65,6 +65,10 @@ class Channel:
         """Whether a frame is on its way: an exception now would cut it in two."""
         return self.asking or self.writing
 
+    def mine(self):
+        """Whether this thread is at a frame."""
+        return self.lock._is_owned()
+
     def say(self, **body):
         """Sends a frame that has no answer."""
         with self.lock:

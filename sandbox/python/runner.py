@@ -93,10 +93,11 @@ class Session:
         self.reserve = None
         self.executing = False
         self.overdue = False
+        self.rung = None
         self.streams = None
         self.originals = None
         self.hooks = watch.Hooks()
-        self.handlers = watch.Handlers(lambda: self.threads.current())
+        self.handlers = watch.Handlers(lambda: self.threads.current(), self.raised)
         self.alarm = self.interrupt
         self.channel = channel.Channel()
         self.threads = output.Threads(self, watch.CELL)
@@ -182,7 +183,18 @@ class Session:
         if self.executing and not self.channel.busy():
             self.check_overdue()
 
+    def raised(self, exc):
+        """Whether a handler of the model's may raise now. What it raises in the session's own code comes with the cell's
+        next statement or the end of its claim; without one it is dropped."""
+        if self.executing and not self.channel.mine():
+            return True
+        self.rung = exc if self.running else None
+        return False
+
     def check_overdue(self):
+        if self.rung is not None:
+            exc, self.rung = self.rung, None
+            raise exc
         if self.overdue:
             self.overdue = False
             raise CellTimeout("the cell reached its time limit and was interrupted; the session and its variables live on")
@@ -295,7 +307,7 @@ class Session:
 
     def begin(self, request):
         self.out.reset()
-        self.overdue = False
+        self.overdue, self.rung = False, None
         self.channel.nonce, self.cell = request["nonce"], request["cell"]
         self.filename = f"<cell {self.cell}>"
         self.statement = 0

@@ -20,10 +20,11 @@ LEAST_RECURSION = 500
 
 
 class Handlers:
-    """Signal handlers run as the cell that set them; current gives that cell."""
+    """Signal handlers run as the cell that set them; current gives that cell. What one raises ends what the main
+    thread does: raised is told, and says whether that is the cell's or the session's own."""
 
-    def __init__(self, current):
-        self.current = current
+    def __init__(self, current, raised):
+        self.current, self.raised = current, raised
         self.set, self.get = _signal.signal, _signal.getsignal
 
     def install(self):
@@ -43,6 +44,9 @@ class Handlers:
             token = CELL.set(cell)
             try:
                 return handler(*args)
+            except BaseException as exc:
+                if self.raised(exc):
+                    raise
             finally:
                 CELL.reset(token)
         run.given = handler
