@@ -311,7 +311,7 @@ test('a broken run names its damage and shows the rest', async () => {
   const broken = await Server.start(`${fixtures}/broken`)
   let page = await open(browser, broken.url)
   const damage = await page.getByLabel('Damaged files').innerText()
-  assert.match(damage, /1 lines of the index.*\n?.*trajectories\/index\.jsonl:2/s)
+  assert.match(damage, /1 line of the index.*\n?.*trajectories\/index\.jsonl:2/s)
   assert.match(damage, /summary\.json unexpected end of JSON input/)
   await page.done()
   page = await open(browser, at(broken, 'list'))

@@ -26,7 +26,7 @@ export function Compare({ run }: { run: Overview }) {
     <h1>{data.names[0]} and {data.names[1]}</h1>
     <p class="note">{whole(data.both)} prompts are in both runs; the mean reward is higher in the second for {whole(data.better)} and lower for {whole(data.worse)}.</p>
     <div class="split">
-      <table class="plain"><thead><tr><th scope="col">Figure</th><th scope="col">{data.names[0]}</th><th scope="col">{data.names[1]}</th><th scope="col">Change</th></tr></thead>
+      <table class="plain"><thead><tr><th scope="col">Figure</th><th scope="col" class="n">{data.names[0]}</th><th scope="col" class="n">{data.names[1]}</th><th scope="col" class="n">Change</th></tr></thead>
         <tbody>{figures.map(([name, of, show, better]) => {
           const x = of(a), y = of(b)
           return <tr key={name}><th scope="row">{name}</th><td class="n">{show(x)}</td><td class="n">{show(y)}</td><td class="n">{x != null && y != null ? <Change d={y - x} show={show} better={better} /> : ''}</td></tr>
@@ -35,7 +35,7 @@ export function Compare({ run }: { run: Overview }) {
         <div class="grid">{data.histograms.map(sets => <Bars key={sets[0].name} title={words(sets[0].name)} sets={sets} />)}</div></section>
     </div>
     <h2>Prompts, the largest change first</h2>
-    <table class="plain"><thead><tr><th scope="col">Prompt</th><th scope="col">Mean reward</th><th scope="col"></th><th scope="col">Change</th><th scope="col">Right</th><th scope="col"></th></tr></thead>
+    <table class="plain"><thead><tr><th scope="col">Prompt</th>{data.names.map(n => <th key={n} scope="col" class="n">mean reward, {n}</th>)}<th scope="col" class="n">Change</th>{data.names.map(n => <th key={n} scope="col" class="n">right, {n}</th>)}</tr></thead>
       <tbody>{data.pairs.map(p => <tr key={p.prompt}><th scope="row">{visible(p.prompt)}</th>
         {[0, 1].map(k => <td key={k} class="n">{p.n[k as 0 | 1] ? <a href={link('list', '', { of: k ? '1' : '', prompt: p.prompt })}>{num(p.reward[k as 0 | 1])}</a> : 'not there'}</td>)}
         <td class="n">{p.delta !== null && <Change d={p.delta} show={v => num(v)} better={1} />}</td>

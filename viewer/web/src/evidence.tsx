@@ -7,7 +7,7 @@ import { NodePanel } from './node'
 import type { At } from './rollout'
 
 // readable is the scale below which the text of a node is too small.
-const readable = 0.5
+const readable = 0.65
 
 interface View { x: number; y: number; k: number }
 
@@ -74,7 +74,7 @@ function Drawing({ svg, r, laid, live, picked, lit, choose }: DrawingProps) {
       const top = Math.min(...all.map(n => n.y)), bottom = Math.max(...all.map(n => n.y + n.h))
       const k = Math.min(1.1, (b.clientWidth - 40) / (right - left), (b.clientHeight - 40) / (bottom - top))
       if (k >= readable) return { k, x: (b.clientWidth - (left + right) * k) / 2, y: (b.clientHeight - (top + bottom) * k) / 2 }
-      return { k: 0.7, x: b.clientWidth * 0.6 - at.x * 0.7, y: b.clientHeight / 2 - at.y * 0.7 }
+      return { k: 0.85, x: b.clientWidth * 0.6 - at.x * 0.85, y: b.clientHeight / 2 - at.y * 0.85 }
     })
   }, [picked.join(), laid])
   const zoom = (by: number, cx?: number, cy?: number) => setView(v => {
@@ -161,7 +161,7 @@ function wrap(text: string, long: number): [string, string] {
 
 function NodeShape({ n, at, r, cls, choose }: { n: GraphNode; at: Box; r: Rollout; cls: string; choose: (id: string) => void }) {
   const [first, second] = label(n)
-  const long = isClaim(n) ? 29 : 20
+  const long = isClaim(n) ? 29 : n.kind === 'variable' ? 15 : 20
   const [line, rest] = isClaim(n) ? wrap(visible(first), long) : [clip(visible(first), long), '']
   const v = verdictOf(r, n.id)
   const bad = n.untracked || n.tainted

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { GroupPage, GroupView, Member, Overview } from './api'
-import { clip, none, num, percent, visible, whole, words } from './format'
+import { clip, none, num, visible, whole, words } from './format'
 import { useAsk, useKeys } from './hooks'
 import { Filters } from './list'
 import { link, replace } from './route'
@@ -17,14 +17,14 @@ export function Groups({ run, of, params }: { run: Overview; of: number; params:
   useKeys({ '/': e => { e.preventDefault(); document.getElementById('search')?.focus() } })
   const head = (name: string, by: string, help: string) => {
     const state = params.by === by ? 'ascending' : params.by === '-' + by ? 'descending' : undefined
-    return <th scope="col" aria-sort={state} title={help}><button class="quiet" onClick={() => set({ by: state === 'descending' ? by : '-' + by })}>{name}{state === 'ascending' ? ' ↑' : state === 'descending' ? ' ↓' : ''}</button></th>
+    return <th scope="col" class="n" aria-sort={state} title={help}><button class="quiet" onClick={() => set({ by: state === 'descending' ? by : '-' + by })}>{name}{state === 'ascending' ? ' ↑' : state === 'descending' ? ' ↓' : ''}</button></th>
   }
   return <div class="page">
     <h1>Groups</h1>
     <Filters run={run} params={params} set={set} />
     <p class="status" role="status">{error ? <span class="bad">{error}</span> : data ? `${whole(data.matched)} groups with a rollout that the filter takes; means are over these rollouts` : 'Reading…'}</p>
     <table class="plain">
-      <thead><tr><th scope="col">Group</th><th scope="col">Prompt</th><th scope="col">Rollouts</th>{head('Right', 'correct', 'share of right answers')}{head('Mean reward', 'mean', '')}{head('Spread', 'spread', 'standard deviation; a group without spread teaches nothing')}<th scope="col">Range</th></tr></thead>
+      <thead><tr><th scope="col">Group</th><th scope="col">Prompt</th><th scope="col" class="n">Rollouts</th>{head('Right', 'correct', 'share of right answers')}{head('Mean reward', 'mean', '')}{head('Spread', 'spread', 'standard deviation; a group without spread teaches nothing')}<th scope="col">Range</th></tr></thead>
       <tbody>{data?.groups.map(g => <tr key={g.group}>
         <th scope="row"><a href={link('group', g.group, of ? { of: String(of) } : {})}>{visible(g.group)}</a></th><td>{clip(visible(g.prompt), 40)}</td><td class="n">{g.rollouts}</td>
         <td class="n">{g.judged ? `${g.correct}/${g.judged}` : none}</td><td class="n">{num(g.mean)}</td>
@@ -67,8 +67,8 @@ function MemberView({ m, of, turn, columns }: { m: Member; of: number; turn: num
     <h2><a href={link('rollout', m.id, of ? { of: String(of) } : {})}>{m.sample}</a> <span class={'tag ' + m.termination}>{words(m.termination)}</span> {m.correct === null ? '' : m.correct ? <span class="good">✓ right</span> : <span class="bad">✗ wrong</span>}</h2>
     <dl class="facts">
       <div><dt>reward</dt><dd>{m.status === 'ok' ? <b>{num(n('total'))}</b> : words(m.status)}</dd></div>
-      <div><dt>process · infer · outcome</dt><dd>{num(n('process'), 2)} · {num(n('infer'), 2)} · {num(n('outcome'), 2)}</dd></div>
-      <div><dt>S N R J</dt><dd>{['structural', 'lexical', 'replayed', 'supported'].map(p => percent(n(p))).join(' · ')}</dd></div>
+      <div><dt>proc · infer · outc</dt><dd title="process, infer, outcome">{num(n('process'), 2)} · {num(n('infer'), 2)} · {num(n('outcome'), 2)}</dd></div>
+      <div><dt>S N R J</dt><dd>{shares(['structural', 'lexical', 'replayed', 'supported'].map(n))}</dd></div>
       <div><dt>failed cells</dt><dd>{n('errors')}/{n('cells')}</dd></div>
     </dl>
     {m.error && <p class="problem">{visible(m.error)}</p>}
@@ -82,5 +82,8 @@ function MemberView({ m, of, turn, columns }: { m: Member; of: number; turn: num
     </li>)}</ol>
   </article>
 }
+
+// shares stand in per cent, short enough for four beside each other.
+const shares = (of: (number | null)[]) => of.map(v => (v === null ? none : Math.round(100 * v))).join(' · ') + (of.some(v => v !== null) ? ' %' : '')
 
 const firstLines = (s: string, n: number) => { const l = s.split('\n'); return l.length > n ? l.slice(0, n).join('\n') + '\n…' : s }

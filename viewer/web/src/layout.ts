@@ -11,9 +11,9 @@ export const isClaim = (n: GraphNode): boolean => n.kind === 'atomic' || n.kind 
 // arrange leaves out nodes that shown does not hold.
 export function arrange(g: Graph, shown: Set<string>): Laid {
   const d = new Dagre({ multigraph: true })
-  d.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 56, marginx: 16, marginy: 16, ranker: shown.size > 150 ? 'tight-tree' : 'network-simplex' })
+  d.setGraph({ rankdir: 'LR', nodesep: 12, ranksep: 36, marginx: 10, marginy: 10, ranker: shown.size > 150 ? 'tight-tree' : 'network-simplex' })
   d.setDefaultEdgeLabel(() => ({}))
-  for (const n of g.nodes) if (shown.has(n.id)) d.setNode(n.id, { width: isClaim(n) ? 210 : 150, height: isClaim(n) ? 50 : 38 })
+  for (const n of g.nodes) if (shown.has(n.id)) d.setNode(n.id, { width: isClaim(n) ? 210 : n.kind === 'variable' ? 118 : 150, height: isClaim(n) ? 50 : 38 })
   const edges = g.edges ?? []
   edges.forEach((e, i) => { if (shown.has(e.from) && shown.has(e.to)) d.setEdge(e.from, e.to, {}, edgeKey(i)) })
   layout(d)

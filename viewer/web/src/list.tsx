@@ -13,7 +13,7 @@ interface Col { key: string; width: string; name: string; sort?: string; help?: 
 const allColumns: Col[] = [
   { key: 'id', width: '134px', name: 'Rollout', sort: 'ended', help: 'in the order in which they ended', cell: r => visible(r.id), cls: 'id' },
   { key: 'end', width: '112px', name: 'Ended', sort: 'termination', cell: r => <span class={'tag ' + r.termination}>{visible(words(r.termination))}</span>, cls: 'end' },
-  { key: 'correct', width: '50px', name: 'Right', sort: 'correct', cell: r => verdict(r), cls: 'c' },
+  { key: 'correct', width: '56px', name: 'Right', sort: 'correct', cell: r => verdict(r), cls: 'c' },
   { key: 'total', width: '76px', name: 'Reward', sort: 'total', cell: (r, n) => (r.status === 'ok' ? num(n('total')) : words(r.status)), cls: 'n' },
   { key: 'process', width: '48px', name: 'Proc', sort: 'process', help: 'R_process', cell: (_, n) => num(n('process'), 2), cls: 'n' },
   { key: 'infer', width: '54px', name: 'Infer', sort: 'infer', help: 'R_infer', cell: (_, n) => num(n('infer'), 2), cls: 'n' },

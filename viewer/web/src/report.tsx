@@ -19,7 +19,7 @@ function ReportView({ r, at, to }: { r: Rollout; at: At; to: (node: string) => s
   const claims = chosen ? (data.paragraphs.flatMap((p, i) => p.sentences.map((s, k) => ({ key: `${i}.${k}`, claims: s.claims }))).find(s => s.key === chosen)?.claims ?? []) : []
   return <div class="report split">
     <div>
-      <p class="note">{data.stored ? (data.composed ? `Written by ${visible(data.model)} from the submitted claims, and checked.` : `The list of the claims stands in for the report: ${visible(data.problem)}`) : 'No report was written (verigraph report); these are the submitted claims.'} A sentence leads to its claims.</p>
+      <p class="note">{data.stored ? (data.composed ? `Written by ${visible(data.model)} from the submitted claims, and checked.` : `The list of the claims stands in for the report: ${visible(data.problem)}.`) : 'No report was written (verigraph report); these are the submitted claims.'} A sentence leads to its claims.</p>
       {data.paragraphs.map((p, i) => {
         if (p.kind === 'heading') return <h2 key={i}>{visible(p.sentences[0]?.text ?? '')}</h2>
         const all = p.sentences.map((s, k) => <button key={k} class="sentence" aria-pressed={chosen === `${i}.${k}`} onClick={() => choose(`${i}.${k}`)}>{visible(s.text)} <span class="cites">{(s.claims ?? []).join(' ')}</span></button>)

@@ -23,12 +23,12 @@ export function RunPage({ run, of }: { run: Overview; of: number }) {
       <Card name="structurally grounded" value={percent(mean('structural'))} note={`lexical ${percent(mean('lexical'))} · replayed ${percent(mean('replayed'))} · supported ${percent(mean('supported'))}`} />
       <Card name="throughput" value={rate(run, wall)} note={throughputNote(run, wall)} />
       <Card name="sampled tokens" value={sum('sampled') == null ? none : compact(sum('sampled')!)} note={`mean ${num(mean('sampled'), 0)} a rollout, longest row ${longest(run)}`} />
-      <Card name="spent" value={seconds(sum('generate_s'))} note={`policy · sandbox ${seconds(sum('tool_s'))} · waiting ${seconds(sum('queue_s'))} · reward ${seconds(sum('score_s'))}`} />
+      <Card name="policy time" value={seconds(sum('generate_s'))} note={`of all rollouts · sandbox ${seconds(sum('tool_s'))} · waiting ${seconds(sum('queue_s'))} · reward ${seconds(sum('score_s'))}`} />
     </section>
     {run.status ? <LedgerView status={run.status} live={run.live} /> : <p class="note">There is no status.json, so that the ledger is not known.</p>}
     <Over run={run} />
-    {s.histograms && <section><h2>Distributions</h2><div class="grid">{s.histograms.map(h =>
-      <Bars key={h.name} title={words(h.name)} sets={[h]} note={`p5 ${num(h.quantiles[0], 2)} · p50 ${num(h.quantiles[1], 2)} · p95 ${num(h.quantiles[2], 2)}`}
+    {s.histograms && <section><h2>Distributions <span class="note">with p5 · p50 · p95</span></h2><div class="grid">{s.histograms.map(h =>
+      <Bars key={h.name} title={words(h.name)} sets={[h]} note={h.quantiles.map(q => num(q, 2)).join(' · ')}
         href={(from, to) => filter({ [`min.${h.name}`]: String(from), [`max.${h.name}`]: String(to) })} />)}</div></section>}
     <section class="tables">
       <Counts title="Ended" rows={s.terminations} href={n => filter({ termination: n })} />
@@ -45,7 +45,7 @@ export function RunPage({ run, of }: { run: Overview; of: number }) {
 function Problems({ run }: { run: Overview }) {
   if (run.problems.length === 0 && run.bad === 0) return null
   return <section class="problem" aria-label="Damaged files">
-    <strong>{run.bad > 0 ? `${whole(run.bad)} lines of the index can’t be read. ` : ''}What is whole is shown.</strong>
+    <strong>{run.bad > 0 ? `${whole(run.bad)} ${run.bad === 1 ? 'line' : 'lines'} of the index can’t be read. ` : ''}What is whole is shown.</strong>
     <ul>{run.problems.map((p, i) => <li key={i}><code>{visible(p.file)}{p.line ? `:${p.line}` : ''}</code> {visible(p.error)}</li>)}</ul>
   </section>
 }
@@ -75,7 +75,7 @@ function LedgerView({ status, live }: { status: Status; live: boolean }) {
     <div class="ledger" role="img" aria-label={`${l.dispatched} dispatched: ` + ledgerParts.map(p => `${l[p]} ${words(p)}`).join(', ')}>
       {ledgerParts.map(p => l[p] > 0 && <span key={p} class={`part ${p}`} style={{ flexGrow: l[p] / all }} title={`${words(p)}: ${whole(l[p])}`} />)}
     </div>
-    <p class="legend">{whole(l.dispatched)} dispatched = {ledgerParts.map((p, i) => <span key={p} class="key"><i class={`dot ${p}`} />{i ? ' + ' : ''}{whole(l[p])} {words(p)}</span>)}</p>
+    <p class="legend">{whole(l.dispatched)} dispatched = {ledgerParts.map((p, i) => <span key={p} class="key">{i ? '+ ' : ''}<i class={`dot ${p}`} />{whole(l[p])} {words(p)}</span>)}</p>
     <p class="note">{whole(left)} of {whole(l.dispatched)} have left · {status.backlog} prompts wait for their dispatch · batches: {status.batches_written} written, {status.batches_acknowledged} acknowledged · policy version {status.policy_version}{status.policy_paused ? ' (paused)' : ''}{live ? '' : ' · as of ' + status.time.replace('T', ' ').slice(0, 19) + ' UTC'}</p>
   </section>
 }
@@ -116,7 +116,7 @@ function StatusTables({ status }: { status: Status }) {
   const list = (m: Record<string, number> | null) => Object.entries(m ?? {}).map(([name, n]) => ({ name, n })).sort((a, b) => b.n - a.n)
   return <>
     <Counts title="Not delivered, by reason" rows={list(status.reasons)} />
-    <Counts title="Batches by age in versions" rows={list(status.ages).map(a => ({ ...a, name: `${a.name} versions` }))} />
+    <Counts title="Batches by age" rows={list(status.ages).map(a => ({ ...a, name: `${a.name} versions` }))} />
     <Counts title="Waiting" rows={(status.waiting ?? []).map(w => ({ name: `${w.what} for ${w.reason}`, n: w.count }))} />
   </>
 }

@@ -19,7 +19,7 @@ export function ScoreTab({ r, to }: { r: Rollout; to: (node: string) => string }
       {(s.verdicts ?? []).length === 0 ? <p class="dim">no derived claim was judged</p> : s.verdicts!.map(v => <div key={v.claim}><h3><a href={to(v.claim)}>{visible(v.claim)}</a> from {(v.premises ?? []).map(visible).join(', ')}</h3><VerdictView v={v} /></div>)}
     </section>
     <section><h2>Parts</h2>
-      <table class="plain"><thead><tr><th scope="col">Term</th><th scope="col">Part</th><th scope="col">Turn</th><th scope="col">Value</th><th scope="col">Weight</th><th scope="col">Adds</th><th scope="col">Reason</th></tr></thead>
+      <table class="plain"><thead><tr><th scope="col">Term</th><th scope="col">Part</th><th scope="col" class="n">Turn</th><th scope="col" class="n">Value</th><th scope="col" class="n">Weight</th><th scope="col" class="n">Adds</th><th scope="col">Reason</th></tr></thead>
         <tbody>{(s.parts ?? []).map((p, i) => <tr key={i}><td>{visible(p.term)}</td><td>{visible(p.name)}</td><td class="n">{p.turn + 1}</td><td class="n">{num(p.value)}</td><td class="n">{num(p.weight)}</td><td class="n"><b>{num(p.weight * p.value)}</b></td><td>{visible(p.reason ?? '')}</td></tr>)}</tbody></table>
     </section>
   </div>

@@ -30,7 +30,7 @@ export function Tokens({ r, at, named }: { r: Rollout; at: At; named: boolean })
     {!named && <p class="note">No tokenizer is at hand, so that tokens are shown as ids; give one by --tokenizer.</p>}
     {(error || data?.warning) && <p class="problem" role="alert">{error || data!.warning}</p>}
     <Map s={s} offset={offset} move={move} />
-    <p class="legend"><Legend color={color} /></p>
+    <p class="legend"><Legend color={color} spans={s.spans ?? []} /></p>
     {data && <Page page={data} color={color} picked={picked} pick={pick} />}
     <p class="status" role="status">{data && picked >= 0 ? describe(data, picked) : 'Point at a token, or walk with Tab, for its numbers.'}</p>
   </div>
@@ -50,9 +50,16 @@ function Map({ s, offset, move }: { s: { prompt: number; response: number; spans
 
 const versions = (s: Span) => (s.policy_version === s.policy_version_end ? `${s.policy_version}` : `${s.policy_version} to ${s.policy_version_end} (mixed)`)
 
-function Legend({ color }: { color: Color }) {
+const kinds = { prompt: 'prompt', sampled: 'sampled', observation: 'observation', template: 'template', history: 'repeated history' }
+
+function Legend({ color, spans }: { color: Color; spans: Span[] }) {
+  return <>{Object.entries(kinds).filter(([k]) => k === 'prompt' || spans.some(sp => sp.kind === k)).map(([k, name]) => <span key={k} class="key"><i class={'dot span ' + k} />{name}</span>)}<Scale color={color} spans={spans} /></>
+}
+
+// Scale is what the colours of the tokens mean.
+function Scale({ color, spans }: { color: Color; spans: Span[] }) {
   if (color === 'mask') return <><span class="tok m1">mask 1, trained</span> <span class="tok m0">mask 0</span></>
-  if (color === 'version') return <>each policy version has a colour; a line stands where a span begins</>
+  if (color === 'version') return <>{[...new Set(spans.filter(sp => sp.kind === 'sampled').map(sp => sp.policy_version))].map(v => <span key={v} class={'tok v' + (v % 6)}>version {v}</span>)} <span class="tok m0">mask 0</span></>
   return <>{[0, 1, 2, 3, 4, 5].map(k => <span key={k} class={'tok lp' + k}>{['p > 0.9', '0.5 to 0.9', '0.1 to 0.5', '0.01 to 0.1', '0.001 to 0.01', 'below'][k]}</span>)} <span class="tok m0">mask 0</span></>
 }
 

@@ -37,7 +37,7 @@ function TurnView({ t, at, longest }: { t: Turn; at: At; longest: number }) {
         <span>policy {seconds(t.generate_s)} · cell {seconds(t.tool_s)}</span>
       </span>
     </header>
-    {(t.parts ?? []).length > 0 && <p class="parts">{t.parts!.map((p, i) => <span key={i} class="part" title={visible(p.reason ?? '')}>{visible(p.term)} {visible(p.name)} <b>{num(p.weight * p.value)}</b></span>)}</p>}
+    {(t.parts ?? []).length > 0 && <p class="parts">{t.parts!.map((p, i) => <span key={i} class="part" title={visible(p.reason ?? '')}>{visible(p.term)}{p.term === 'process' ? '' : ' ' + visible(p.name)} <b>{num(p.weight * p.value)}</b></span>)}</p>}
     <div class="two">
       <div>{t.reasoning.size > 0 && <section class="think"><h3>Reasoning</h3><LongText text={t.reasoning} at={at} part="reasoning" turn={t.index} /></section>}
         {t.code && <section><h3>Code</h3><LongText code text={t.code} at={at} part="code" turn={t.index} /></section>}</div>
