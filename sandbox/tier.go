@@ -4,15 +4,15 @@ package sandbox
 type Tier string
 
 const (
-	// TierStrict: own user, pid, mount, network, ipc, uts and cgroup namespaces, a minimal
+	// TierStrict has own user, pid, mount, network, ipc, uts and cgroup namespaces, a minimal
 	// read-only root, Landlock, seccomp, rlimits, no capability.
 	TierStrict Tier = "strict"
-	// TierGVisor: as strict, inside a gVisor kernel, which has no Landlock.
+	// TierGVisor is the same inside a gVisor kernel, which has no Landlock.
 	TierGVisor Tier = "gvisor"
-	// TierConfined: Landlock, seccomp and rlimits alone, for hosts without user namespaces. One
+	// TierConfined has Landlock, seccomp and rlimits alone, for hosts without user namespaces. One
 	// uid and one pid namespace for all sessions, and a scratch directory of the host.
 	TierConfined Tier = "confined"
-	// TierNone: a plain process with rlimits.
+	// TierNone is a plain process with rlimits.
 	TierNone Tier = "none"
 )
 

@@ -18,12 +18,13 @@ var User string
 //go:embed codeact.txt
 var CodeAct string
 
-// Direct is the system prompt of the baseline without tools, DirectUser its user message: the fields of
-// User, and Shown (name, text and note of each file).
+// Direct is the system prompt of the baseline without tools.
 //
 //go:embed direct.txt
 var Direct string
 
+// DirectUser is the user message of that baseline: the fields of User, and Shown (name, text and note of each file).
+//
 //go:embed direct_user.txt
 var DirectUser string
 
