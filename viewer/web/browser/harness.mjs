@@ -19,9 +19,15 @@ export const launch = () => chromium.launch({ executablePath, args: process.getu
 export const index = dir => readFileSync(`${dir}/trajectories/index.jsonl`, 'utf8').trim().split('\n').map(l => JSON.parse(l))
 export const rollout = (dir, entry) => JSON.parse(readFileSync(`${dir}/${entry.file}`, 'utf8'))
 
+// A test that fails leaves its server behind; that must end with the tests, or they would wait for it.
+const servers = new Set()
+process.on('exit', () => servers.forEach(child => child.kill('SIGKILL')))
+
 export class Server {
   static async start(dir, args = [], env = {}) {
     const child = spawn(root + 'bin/verigraph', ['view', dir, ...args], { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'inherit'] })
+    servers.add(child)
+    child.once('exit', () => servers.delete(child))
     const [line] = await once(child.stdout, 'data')
     return Object.assign(new Server(), { child, url: String(line).trim() })
   }
