@@ -33,7 +33,11 @@ func newRollout(cells ...trajectory.CellStatus) *rollout {
 func (r *rollout) node(n evidence.Node) { r.Graph.Nodes = append(r.Graph.Nodes, n) }
 
 func (r *rollout) edge(from, to string, kind evidence.EdgeKind) {
-	r.Graph.Edges = append(r.Graph.Edges, evidence.Edge{From: from, To: to, Kind: kind})
+	e := evidence.Edge{From: from, To: to, Kind: kind}
+	if kind == evidence.EdgeGround {
+		e.Role = "m"
+	}
+	r.Graph.Edges = append(r.Graph.Edges, e)
 }
 
 // data adds a variable read from the file.

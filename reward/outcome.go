@@ -94,6 +94,8 @@ type outcomeResult struct {
 	rule   *outcome.Rule
 	want   []task.NamedAnswer
 	claims []string
+	// got are the values that were given, by part.
+	got []string
 }
 
 func (s *Scorer) scoreOutcome(ctx context.Context, sub *submission, p task.Prompt, ref task.Reference, t *trajectory.Trajectory) (outcomeResult, error) {
@@ -151,7 +153,7 @@ func (s *Scorer) byRule(sub *submission, rule outcome.Rule, want []task.NamedAns
 			part.Reason = "right"
 		}
 		r.parts = append(r.parts, part)
-		r.claims = append(r.claims, a.Claim)
+		r.claims, r.got = append(r.claims, a.Claim), append(r.got, a.Got)
 	}
 	return r
 }

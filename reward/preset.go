@@ -72,10 +72,12 @@ const (
 type AnswerNeeds string
 
 // What a derived sub-answer needs: nothing (DESIGN's formula), that no verdict refutes it (an
-// abstention is no refutation), or that every verdict is entailed.
+// abstention is no refutation), that and something behind every sub-answer in words, bound ones too (see
+// words.supported), or that every verdict is entailed.
 const (
 	NeedsNothing    AnswerNeeds = "nothing"
 	NeedsNotRefuted AnswerNeeds = "not_refuted"
+	NeedsSupport    AnswerNeeds = "support"
 	NeedsEntailed   AnswerNeeds = "entailed"
 )
 
@@ -119,7 +121,7 @@ func Defaults() Preset {
 		Weights: Weights{Process: 0.1, Infer: 0.1, Outcome: 0.8},
 		Infer: Infer{
 			Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero, Beside: HandleZero,
-			AnswerNeeds: NeedsNotRefuted, Strategy: StrategyEdges, Gov: gov.Defaults(),
+			AnswerNeeds: NeedsSupport, Strategy: StrategyEdges, Gov: gov.Defaults(),
 		},
 		GateOnSubmission:            true,
 		MissingSubmissionPenalty:    -0.5,
@@ -165,9 +167,9 @@ func (p Preset) Validate() error {
 		}
 	}
 	switch p.Infer.AnswerNeeds {
-	case NeedsNothing, NeedsNotRefuted, NeedsEntailed:
+	case NeedsNothing, NeedsNotRefuted, NeedsSupport, NeedsEntailed:
 	default:
-		bad("infer.answer_needs", "%q is none of nothing, not_refuted, entailed", p.Infer.AnswerNeeds)
+		bad("infer.answer_needs", "%q is none of nothing, not_refuted, support, entailed", p.Infer.AnswerNeeds)
 	}
 	if p.Infer.Strategy != StrategyEdges && p.Infer.Strategy != StrategyGov {
 		bad("infer.strategy", "%q is neither edges nor gov", p.Infer.Strategy)

@@ -169,12 +169,17 @@ func (s *Scorer) refute(out *outcomeResult, sub *submission, inf inferResult) {
 			bad[part.Name] = "not entailed"
 		}
 	}
-	if len(bad) == 0 {
+	support := s.preset.Infer.AnswerNeeds == NeedsSupport && !out.rule.Graded
+	if len(bad) == 0 && !support {
 		return
 	}
+	w := newWords(sub, inf.verdicts)
 	out.value = 0
 	for i := range out.parts {
 		part := &out.parts[i]
+		if support && part.Value > 0 && worded(out.got[i]) && !w.supported(out.claims[i], part.Name, out.got[i]) {
+			part.Value, part.Reason = 0, "right, yet a guess: the word comes from no data, and no judge found that the premises say it"
+		}
 		if part.Value > 0 && i < len(out.claims) {
 			in := sub.closure([]string{out.claims[i]})
 			for _, n := range sub.order {

@@ -24,6 +24,8 @@ type session struct {
 	// dir is the host directory to remove, empty where the scratch directory dies with the mounts.
 	dir  string
 	cell int
+	// data are the files that the session could change.
+	data []dataFile
 	// plan is that of a forked session without mounts, until it is started.
 	plan *os.File
 	// free gives back what the engine lent, once the process is gone.
@@ -50,6 +52,9 @@ func (s *session) Run(ctx context.Context, code string, host Host) (Result, erro
 	s.cell++
 	run := &cellRun{session: s, host: host, nonce: s.nonce(), out: newOutput(s.limits.OutputBytes)}
 	res, err := run.do(ctx, code)
+	for _, name := range changed(s.data) {
+		host.Taint(0, "data_changed:"+name)
+	}
 	if err != nil || res.NamespaceLost {
 		s.lost = true
 		_ = s.end()

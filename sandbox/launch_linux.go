@@ -51,7 +51,10 @@ func (s *Sandbox) launch(ctx context.Context, slot int, files []bindFile, spec S
 		sess.dir = filepath.Dir(dir)
 	}
 	var err error
-	if s.nest != nil && s.plan == nil {
+	if s.tier == TierNone {
+		sess.data, err = watched(files)
+	}
+	if err == nil && s.nest != nil && s.plan == nil {
 		sess.plan, err = s.planFor(dir, files)
 	}
 	if err == nil {

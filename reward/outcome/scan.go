@@ -53,3 +53,14 @@ func wordLength(s string) int {
 	}
 	return n
 }
+
+// ValuesOf are the values that a text gives to a name.
+func ValuesOf(text, name string) []string {
+	var out []string
+	for _, n := range named(text) {
+		if n.Name == name {
+			out = append(out, n.Value)
+		}
+	}
+	return out
+}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"embed"
@@ -46,7 +47,7 @@ const (
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	out     io.ReadCloser
+	out     *bufio.Reader
 	served  int
 	stopped bool
 }
@@ -67,7 +68,7 @@ func startProcess(config Config) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, in: in, out: out}
+	p := &process{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 64<<10)}
 	start, err := startFrame(config)
 	if err == nil {
 		err = p.write(start)

@@ -20,7 +20,7 @@ from machine import Machine, TooComplex
 from methods import Methods
 from library import Library
 from quick import Quick
-from state import Coder, forget
+from state import Coder, forget, plain
 from taint import Scan
 from values import *
 
@@ -52,14 +52,18 @@ def parse(source):
         return None, "MemoryError: the cell is too complex to parse"
 
 
-def analyze(source, raw):
+def analyze(source, raw, kept=None):
+    """The analysis of a cell. What is put into kept lives until the caller lets go of it."""
     default = sys.getrecursionlimit()
     tree, error = parse(source)
     if error is not None:
         return {"statements": None, "error": error}
     sys.setrecursionlimit(8000)
     try:
-        return Cell(source, raw).run(tree)
+        cell = Cell(source, raw)
+        if kept is not None:
+            kept += (tree, cell)
+        return cell.run(tree)
     finally:
         sys.setrecursionlimit(default)
 
@@ -74,16 +78,18 @@ class Cell:
         self.coder = Coder(raw, m.module, source)
         for name, value in raw.items():
             if not name.startswith("$"):
-                v = m.base[name] = self.coder.decode(value)
+                v = self.coder.decode(value)
+                m.keep(name, v)
                 m.used |= v.own | v.holds
         # Closures and defaults hold roots too.
         for v in m.base.values():
             if v.code:
                 m.heap = _NO_HEAP
                 m.used |= m.code_reach(v.code, set())
-        m.widen()
-        # Roots are allotted in pairs: one bit in use takes the other.
-        m.used |= (m.used & m.OBJ) << 1 | (m.used & m.BUF) >> 1
+        if m.used:
+            m.widen()
+            # Roots are allotted in pairs: one bit in use takes the other.
+            m.used |= (m.used & m.OBJ) << 1 | (m.used & m.BUF) >> 1
         self.find_lost(raw)
         self.quick = Quick(source, m.base)
 
@@ -91,11 +97,11 @@ class Cell:
         """What is known of no name may be, or hold, any object that there is."""
         m = self.machine
         lost = [m.base[name] for name in names if name in m.base and m.base[name].kind == LOST_KIND]
-        for v in lost:
-            v.kind, v.own = ANY, m.used
         if lost and not m.used:
             m.begin()
-            lost[0].own = m.root(("lost",))
+            m.root(("lost",))
+        for v in lost:
+            v.kind, v.own = ANY, m.used
 
     def run(self, tree):
         return {"statements": [self.statement(s) for s in tree.body]}
@@ -104,14 +110,15 @@ class Cell:
         m = self.machine
         m.begin()
         line = s.lineno
-        for d in getattr(s, "decorator_list", ()):
-            line = min(line, d.lineno)
-        position = {"line": line, "end_line": s.end_lineno}
-        out = position.copy()
+        if s.__class__ in DECORATED:
+            for d in s.decorator_list:
+                line = min(line, d.lineno)
+        out = {"line": line, "end_line": s.end_lineno}
         self.scan = None
         try:
             STATEMENTS[s.__class__](m, s)
-            self.search(s)
+            if not self.quick.passes(s, len(m.calls)):
+                self.search(s)
             if m.bound:
                 self.raised(s, out)
             self.describe(out)
@@ -125,17 +132,15 @@ class Cell:
             trouble = "internal: %s" % type(e).__name__
         finally:
             m.total += m.steps
-        self.scan = Scan(self.module_path)
-        m.taints |= self.scan.scan(s)
-        self.give_up(s, trouble, position)
-        return position
+        self.search(s)
+        out = {"line": line, "end_line": s.end_lineno}
+        self.give_up(s, trouble, out)
+        return out
 
     def search(self, s):
         """Adds the denied constructs that stand in s."""
-        m = self.machine
-        if not self.quick.passes(s, len(m.calls)):
-            self.scan = Scan(self.module_path)
-            m.taints |= self.scan.scan(s)
+        self.scan = Scan(self.module_path)
+        self.machine.taints |= self.scan.scan(s)
 
     def module_path(self, name):
         env = self.machine.module.env
@@ -148,21 +153,22 @@ class Cell:
 
     def describe(self, out):
         m = self.machine
-        env = m.module.env if m.module.env is not None else {}
-        must = m.module.must
-        writes, maybe, deletes, mutated = [], [], [], []
-        for name, v in env.items():
-            if v is DELETED:
-                if name in must:
-                    deletes.append(name)
-                continue
-            if v.kind in LIBRARY and not v.own:
-                old = m.base.get(name)
-                if old is None or old.kind in LIBRARY and not old.own:
+        module = m.module
+        env, must = module.env or {}, module.must
+        writes, maybe, deletes = [], (), ()
+        if env:
+            maybe, deletes = [], []
+            for name, v in env.items():
+                if v is DELETED:
+                    if name in must:
+                        deletes.append(name)
                     continue
-            (writes if name in must else maybe).append(name)
-        if m.mutated:
-            mutated = self.mutated(env, must)
+                if v.kind in LIBRARY and not v.own:
+                    old = m.base.get(name)
+                    if old is None or old.kind in LIBRARY and not old.own:
+                        continue
+                (writes if name in must else maybe).append(name)
+        mutated = self.mutated(env, must) if m.mutated else ()
         reads = m.reads
         control = (m.ctl | m.loaded) & ~reads
         if reads:
@@ -170,7 +176,9 @@ class Cell:
         if control:
             out["control"] = self.names(control)
         if writes:
-            out["writes"] = sorted(writes)
+            if len(writes) > 1:
+                writes.sort()
+            out["writes"] = writes
         if maybe or mutated or deletes or m.written or m.untracked or m.taints:
             put(out, "maybe_writes", maybe)
             put(out, "mutates", mutated)
@@ -184,11 +192,12 @@ class Cell:
             out["dynamic_files"] = True
         if m.dynamic_writes:
             out["dynamic_writes"] = True
-        calls = [self.call(c) for c in m.calls.values()] if m.calls else []
-        if self.scan is not None and self.scan.calls:
-            calls += self.calls_in_bodies(m.calls)
-        if calls:
-            calls.sort(key=lambda c: (c["line"], c["column"]))
+        if m.calls or self.scan is not None and self.scan.calls:
+            calls = [self.call(c) for c in m.calls.values()]
+            if self.scan is not None and self.scan.calls:
+                calls += self.calls_in_bodies(m.calls)
+            if len(calls) > 1:
+                calls.sort(key=lambda c: (c["line"], c["column"]))
             out["calls"] = calls
         if len(writes) + len(maybe) > 1:
             self.flows(env, writes + maybe, out)
@@ -237,17 +246,26 @@ class Cell:
 
     def raised(self, s, out):
         """Names that may be bound anew when the statement raises, with what is then known of them: nothing."""
-        m = self.machine
-        names = m.bound if binds_early(s) else m.hasty
-        if not names:
-            return
-        out["raised"] = dict.fromkeys(sorted(names), LOST)
+        names = self.machine.bound if binds_early(s) else self.machine.hasty
+        if names:
+            out["raised"] = dict.fromkeys(sorted(names), LOST)
 
     def definitions(self, env, mutated, out):
         m = self.machine
         delta = {}
+        changed = m.heap.owners or m.mutated
+        if not changed and not m.unseen:
+            # The common case: names are bound anew, and nothing else happened.
+            for name, v in env.items():
+                if v is DELETED or v.code:
+                    break
+            else:
+                for name, v in env.items():
+                    delta[name] = plain(v)
+                    m.keep(name, clean(v))
+                out["definitions"] = delta
+                return
         frozen = {}
-        changed = m.heap.owners | m.mutated
         for name, v in env.items():
             if v is DELETED:
                 if name in m.module.must:
@@ -278,7 +296,7 @@ class Cell:
         self.coder.closures = {}
         for name, v in frozen.items():
             if v is not None:
-                m.base[name] = self.coder.decode(delta[name]) if v.code else clean(v)
+                m.keep(name, self.coder.decode(delta[name]) if v.code else clean(v))
         if delta:
             out["definitions"] = delta
 
@@ -381,26 +399,26 @@ class Cell:
         if stores:
             out["definitions"] = dict.fromkeys(sorted(stores), LOST)
         for name in stores:
-            m.base[name] = self.coder.decode(LOST)
+            m.keep(name, self.coder.decode(LOST))
         self.find_lost(stores)
 
 
+DECORATED = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete, ast.Assert, ast.Raise, ast.Pass, ast.Import)
 
 
 def binds_early(s):
     """Whether a statement may bind names and still raise: not if it binds one target at its very end."""
-    if type(s) not in _SIMPLE:
-        return True
-    if type(s) is ast.Assign:
-        return len(s.targets) > 1 or not plain(s.targets[0])
-    return type(s) is ast.Import and len(s.names) > 1
+    t = s.__class__
+    if t is ast.Assign:
+        return len(s.targets) > 1 or s.targets[0].__class__ is not ast.Name and not named(s.targets[0])
+    return t not in _SIMPLE or t is ast.Import and len(s.names) > 1
 
 
-def plain(target):
+def named(target):
     if type(target) in (ast.Tuple, ast.List):
-        return all(plain(t) for t in target.elts)
-    return type(target) is ast.Name or type(target) is ast.Starred and plain(target.value)
+        return all(named(t) for t in target.elts)
+    return type(target) is ast.Name or type(target) is ast.Starred and named(target.value)
 
 
 # The state of a name of which nothing is known, not even what it shares.
@@ -452,24 +470,26 @@ def main(seconds, memory):
     gc.freeze()
     gc.disable()
     read, write = sys.stdin.buffer, sys.stdout.buffer
+    encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
     count = 0
     while True:
         header = read.read(4)
         if len(header) < 4:
             return
-        request = read.read(struct.unpack(">I", header)[0])
-        limits(seconds, 0)
-        request = json.loads(request)
+        request = json.loads(read.read(struct.unpack(">I", header)[0]))
+        kept = []
         try:
-            answer = analyze(request["source"], request.get("state") or {})
+            answer = analyze(request["source"], request.get("state") or {}, kept)
         except MemoryError:
             answer = {"statements": None, "error": "MemoryError: the cell is too complex to analyse"}
         except RecursionError:
             answer = {"statements": None, "error": "RecursionError: the cell is nested too deeply"}
-        body = json.dumps(answer, separators=(",", ":")).encode("ascii")
-        del request, answer
+        body = encode(answer).encode("ascii")
         write.write(struct.pack(">I", len(body)) + body)
         write.flush()
+        # To free the tree and the values takes a tenth of the pass: nobody waits for it here.
+        del request, answer, body, kept
+        limits(seconds, 0)
         count += 1
         if count % 64 == 0:
             forget()

@@ -13,12 +13,18 @@ ACCESSORS = frozenset(("loc", "iloc", "at", "iat"))
 ELEMENT_ACCESSORS = ("se:iloc", "se:iat", "se:at", "df:at", "df:iat")
 
 
+Name = ast.Name
+
+
 class Expressions:
     def ev(self, n):
-        self.steps += 1
-        if self.steps > self.limit:
+        self.steps = steps = self.steps + 1
+        if steps > self.limit:
             raise TooComplex()
-        return EXPRESSIONS[n.__class__](self, n)
+        kind = n.__class__
+        if kind is Name:
+            return self.load(n.id)
+        return EXPRESSIONS[kind](self, n)
 
     def e_constant(self, n):
         value = n.value

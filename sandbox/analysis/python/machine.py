@@ -11,13 +11,18 @@ from tables import PRIMITIVES
 from values import *
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-BUILTIN_NAMES = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__spec__", "__annotations__"}
+_BUILTINS = {name: V(BUILTIN, lib="builtins." + name) for name in
+             dir(builtins) + ["__name__", "__file__", "__doc__", "__spec__", "__annotations__"]} | \
+    {name: V(PRIMITIVE, lib=name) for name in PRIMITIVES}
 
 # Work allowed per statement, in expressions evaluated; measured 60-line cells need about 2,000.
 MAX_STEPS = 40000
 MAX_CELL_STEPS = 200000
 MAX_DEPTH = 40
 MAX_PASSES = 24
+
+
+_WIDE = ((1 << 2 * 5120) - 1) // 3
 
 
 class TooComplex(Exception):
@@ -48,7 +53,7 @@ class Machine:
     """Interprets one cell, statement by statement, over the state that earlier statements left."""
 
     def __init__(self, base, used, source):
-        self.base = base              # name -> V, without origins
+        self.base = base              # name -> V, which comes from the name alone
         self.used = used              # roots in use
         self.names, self.index = [], {}
         self.files, self.file_index = [], {}
@@ -60,9 +65,11 @@ class Machine:
 
     def widen(self):
         """Masks of all identity bits and all interior bits, wide enough for the roots of one cell."""
-        size = self.used.bit_length() // 2 + 4096
-        self.OBJ = ((1 << 2 * size) - 1) // 3
-        self.BUF = self.OBJ << 1
+        wide = _WIDE
+        if self.used.bit_length() > 2048:
+            size = self.used.bit_length() // 2 + 4096
+            wide = ((1 << 2 * size) - 1) // 3
+        self.OBJ, self.BUF = wide, wide << 1
 
     def spend(self, steps):
         """Counts work. Steps are counted and not timed, so that a cell's analysis is the same everywhere."""
@@ -85,7 +92,6 @@ class Machine:
         self.dynamic_writes = False
         self.untracked, self.taints = set(), set()
         self.calls = {}
-        self.cache = {}
         self.sites = {}
         self.fns, self.classes, self.frames = {}, {}, {}
         self.active = {}
@@ -224,9 +230,9 @@ class Machine:
             if v is DELETED:
                 return UNBOUND
         else:
-            v = self.cache.get(name)
+            v = self.base.get(name)
             if v is None:
-                v = self.cache[name] = self.before(name)
+                v = self.before(name)
             self.loaded |= v.reads
         return self.live(v) if self.heap.owners or self.mutated else v
 
@@ -247,19 +253,20 @@ class Machine:
         return None
 
     def before(self, name):
-        """The value that a module-level name had when the statement began."""
-        v = self.base.get(name)
+        """The value of a module-level name that the state does not hold."""
+        v = _BUILTINS.get(name)
         if v is None:
-            if name in PRIMITIVES:
-                return V(PRIMITIVE, lib=name)
-            if name in BUILTIN_NAMES:
-                return V(BUILTIN, lib="builtins." + name)
             # Bound by something the pass could not see, or not at all.
-            v = self.base[name] = V(ANY, self.root(("name", name)), 0, (UNKNOWN,))
+            v = self.base[name] = V(ANY, self.root(("name", name)), 0, (UNKNOWN,), self.bit(name))
             self.unseen.append(name)
-        if v.kind in LIBRARY and not v.own:
-            return v
-        return V(v.kind, v.own, v.holds, v.code, self.bit(name), v.ctl, v.files, v.flags, v.const, v.items, v.elems, v.lib)
+        return v
+
+    def keep(self, name, v):
+        """v is what the next statements find under the name: it comes from the name, unless it is a library's."""
+        if v.own or v.kind not in LIBRARY:
+            i = self.index.get(name)
+            v.reads = 1 << i if i is not None else self.bit(name)
+        self.base[name] = v
 
     def stamp(self, v):
         """v as it is when made on the current path: loops and tests it stands under flow in."""
@@ -320,7 +327,8 @@ class Machine:
 
     def earlier(self, name):
         """The value before the statement of a name that is bound on some paths only."""
-        return alt(self.base[name], reads=self.bit(name)) if name in self.base else None
+        v = self.base.get(name)
+        return v if v is None or v.reads else alt(v, reads=self.bit(name))
 
     def bind_nonlocal(self, f, name, v):
         p = f.parent

@@ -27,6 +27,9 @@ def bits(mask):
 
 
 def mask(numbers):
+    """The mask of bits given as numbers, or as bits_text writes them."""
+    if numbers.__class__ is str:
+        numbers = map(int, numbers.split(",")) if numbers != "-" else ()
     out = 0
     for n in numbers:
         out |= 1 << n
@@ -37,6 +40,37 @@ def forget():
     """Drops parsed sources when there are many; they are parsed again when needed."""
     if len(_trees) > MAX_TREES:
         _trees.clear()
+
+
+def plain(v):
+    """A value without code. Most are a text, "kind:own:holds:lib", which costs a third of an object."""
+    if v.const is None and v.items is None and not v.flags & UNTRACKED:
+        own, holds = v.own, v.holds
+        return "%s:%s:%s:%s" % (v.kind, _texts.get(own) or bits_text(own), _texts.get(holds) or bits_text(holds), v.lib or "")
+    out = {"k": v.kind}
+    if v.own:
+        out["o"] = bits(v.own)
+    if v.holds:
+        out["h"] = bits(v.holds)
+    if v.const is not None:
+        out["c"] = sorted(v.const)
+    if v.items is not None:
+        out["i"] = sorted(v.items)
+    if v.lib is not None:
+        out["m"] = v.lib
+    if v.flags & UNTRACKED:
+        out["u"] = 1
+    return out
+
+
+def bits_text(mask):
+    if len(_texts) > MAX_TREES:
+        _texts.clear()
+    text = _texts[mask] = ",".join(map(str, bits(mask))) or "-"
+    return text
+
+
+_texts = {}
 
 
 class Coder:
@@ -53,27 +87,18 @@ class Coder:
     # ---- out ----------------------------------------------------------------------------------
 
     def encode(self, v, depth=0):
+        if not v.code:
+            return plain(v)
         if depth == 0:
             self.budget = MAX_CODE_ITEMS
-        out = {"k": v.kind}
-        if v.own:
-            out["o"] = bits(v.own)
-        if v.holds:
-            out["h"] = bits(v.holds)
-        if v.const is not None:
-            out["c"] = sorted(v.const)
-        if v.items is not None:
-            out["i"] = sorted(v.items)
-        if v.lib is not None:
-            out["m"] = v.lib
-        if v.flags & UNTRACKED:
-            out["u"] = 1
-        if v.code:
-            self.budget -= len(v.code)
-            if depth > MAX_NESTING or self.budget < 0:
-                out["f"] = [None]
-            else:
-                out["f"] = [self.encode_code(c, depth + 1) for c in v.code]
+        out = plain(v)
+        if out.__class__ is str:
+            out = {"p": out}
+        self.budget -= len(v.code)
+        if depth > MAX_NESTING or self.budget < 0:
+            out["f"] = [None]
+        else:
+            out["f"] = [self.encode_code(c, depth + 1) for c in v.code]
         return out
 
     def encode_code(self, c, depth):
@@ -162,14 +187,21 @@ class Coder:
     # ---- in -----------------------------------------------------------------------------------
 
     def decode(self, d):
-        v = V(d.get("k", ANY), mask(d.get("o", ())), mask(d.get("h", ())))
-        if "c" in d:
-            v.const = frozenset(d["c"])
-        if "i" in d:
-            v.items = frozenset(d["i"])
-        v.lib = d.get("m")
-        if "u" in d:
-            v.flags = UNTRACKED
+        text = d if d.__class__ is str else d.get("p")
+        if text is not None:
+            kind, own, holds, lib = text.split(":", 3)
+            v = V(kind, mask(own), mask(holds), lib=lib or None)
+            if text is d:
+                return v
+        else:
+            v = V(d.get("k", ANY), mask(d.get("o", ())), mask(d.get("h", ())))
+            if "c" in d:
+                v.const = frozenset(d["c"])
+            if "i" in d:
+                v.items = frozenset(d["i"])
+            v.lib = d.get("m")
+            if "u" in d:
+                v.flags = UNTRACKED
         if "f" in d:
             v.code = tuple(self.decode_code(c) for c in d["f"])
         return v
