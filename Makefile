@@ -52,6 +52,13 @@ test: build python ## run all tests
 	go test -race -timeout 10m ./...
 	$(CLIENT)/bin/python -m pytest -q clients/python
 
+COUNT ?= 3
+PACKAGES ?= ./...
+stress: python ## run the Go tests COUNT times on 1, 2 and 8 threads beside a CPU load, and name those that fail
+	tools/stress.sh $(COUNT) $(PACKAGES)
+
+.PHONY: stress
+
 bench: python ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
