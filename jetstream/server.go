@@ -14,6 +14,9 @@ import (
 // store, so it is never reached.
 const maxPayload = 8 << 20
 
+// startTime is what the embedded server may take to start and to greet: its machine may be busy with something else.
+const startTime = time.Minute
+
 // Server is an embedded NATS server.
 type Server struct {
 	ns *server.Server
@@ -47,10 +50,10 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("nats: %w", err)
 	}
 	ns.Start()
-	if !ns.ReadyForConnections(10 * time.Second) {
+	if !ns.ReadyForConnections(startTime) {
 		ns.Shutdown()
 		ns.WaitForShutdown()
-		return nil, fmt.Errorf("nats: store %s: server is not ready after 10s", cfg.Dir)
+		return nil, fmt.Errorf("nats: store %s: server is not ready after %s", cfg.Dir, startTime)
 	}
 	return &Server{ns: ns}, nil
 }
@@ -63,7 +66,7 @@ func (s *Server) Port() int { return s.ns.Addr().(*net.TCPAddr).Port }
 
 // Connect opens an in-process connection.
 func (s *Server) Connect() (*nats.Conn, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("verigraph"))
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name("verigraph"), nats.Timeout(startTime))
 	if err != nil {
 		return nil, fmt.Errorf("nats: connect in process: %w", err)
 	}

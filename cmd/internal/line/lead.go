@@ -52,10 +52,19 @@ type Lead struct {
 // maxFailedTerms is how many terms in a row may end within a moment before the process gives up.
 const maxFailedTerms = 20
 
+// leaseTime is how long a holder may be silent. Where nobody else could lead, a machine that is too busy to renew in time
+// is no reason to give the lead up.
+func leaseTime(cfg config.Config) time.Duration {
+	if cfg.NATS.URL == "" {
+		return max(cfg.NATS.AckWait, time.Minute)
+	}
+	return cfg.NATS.AckWait
+}
+
 func newLead(cfg config.Config, bus *jetstream.Bus, blobs *blob.Store, keep func(trajectory.ScoredGroup) error, log *zap.Logger) *Lead {
 	l := &Lead{
 		cfg: cfg, bus: bus, blobs: blobs, keep: keep, log: log, alone: cfg.NATS.URL == "",
-		lease: jetstream.NewLease(bus, cfg.Run, cfg.NATS.AckWait), changed: make(chan struct{}),
+		lease: jetstream.NewLease(bus, cfg.Run, leaseTime(cfg)), changed: make(chan struct{}),
 	}
 	if cfg.Leader.Share.Capacity > 0 {
 		l.shares = newShares(bus, cfg.Run, cfg.Leader.Share, log)
