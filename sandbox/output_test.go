@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -123,7 +124,7 @@ func TestCellsMayPrintWhateverTheyLike(t *testing.T) {
 
 func TestAMillionLinesAreCutAtTheSource(t *testing.T) {
 	t.Parallel()
-	sess := start(t, box(t), nil)
+	sess := timed(t, func(l *Limits) { l.CellWall = patience.Limit })
 	res := run(t, sess, "for i in range(10**6): print(i)")
 	require.Equal(t, trajectory.CellOK, res.Status)
 	require.Contains(t, res.Output, "of 6888890 bytes left out")

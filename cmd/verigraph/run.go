@@ -359,11 +359,9 @@ func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io
 func (l *localLine) untilComplete(ctx context.Context, trainer *trainer, stderr io.Writer) error {
 	progress := newProgress(stderr)
 	defer progress.done()
-	last, moved := l.reward.Leader(), time.Now()
+	moved := time.Now()
 	for {
-		if cur := l.reward.Leader(); cur != nil { // between two terms there is none
-			last = cur
-		}
+		last := l.reward.Leader()
 		changed := last.Changed()
 		if last.Complete() {
 			return nil

@@ -214,6 +214,13 @@ func (l *Lead) current() *leader.Leader {
 	return l.leader
 }
 
+// newest is the leader of this term or of the one before.
+func (l *Lead) newest() *leader.Leader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
 // leading returns the leader of this process, or ErrNotLeading with the address of the one that leads.
 func (l *Lead) leading(ctx context.Context) (*leader.Leader, <-chan struct{}, error) {
 	l.mu.Lock()

@@ -121,9 +121,9 @@ func (s *RewardServer) serve(ctx context.Context, cfg config.Config) error {
 // Addr is where the feed listens.
 func (s *RewardServer) Addr() string { return s.listen.Addr().String() }
 
-// Leader is the run's leader while this process leads, else nil. Another one takes its place when its
-// term ends, which closes its Changed channel.
-func (s *RewardServer) Leader() *leader.Leader { return s.lead.current() }
+// Leader is the run's leader in this process, between two terms the one before; nil where it never led. The end of a
+// term closes its Changed channel.
+func (s *RewardServer) Leader() *leader.Leader { return s.lead.newest() }
 
 // Run works until ctx ends or a part fails.
 func (s *RewardServer) Run(ctx context.Context) error {

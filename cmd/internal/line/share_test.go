@@ -119,3 +119,18 @@ func TestALeadThatNobodyElseCanTakeOutlastsABusyMachine(t *testing.T) {
 	cfg.NATS.URL = "nats://elsewhere:4222"
 	require.Equal(t, cfg.NATS.AckWait, leaseTime(cfg))
 }
+
+func TestBetweenTwoTermsThereIsStillALeaderToAskAboutTheRun(t *testing.T) {
+	t.Parallel()
+	cfg := config.Defaults()
+	cfg.Resolve()
+	l := newLead(cfg, nil, nil, nil, zap.NewNop())
+	server := &RewardServer{lead: l}
+	require.Nil(t, server.Leader())
+	cur, err := leader.New(cfg.Leader, leader.Deps{Log: zap.NewNop()}, nil, nil)
+	require.NoError(t, err)
+	l.set(cur)
+	require.Same(t, cur, server.Leader())
+	l.set(nil) // its lease is lost
+	require.Same(t, cur, server.Leader())
+}

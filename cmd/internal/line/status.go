@@ -25,9 +25,7 @@ func (s *RewardServer) Status(ctx context.Context) (feed.Status, error) {
 
 // FinalStatus is Status of a server that has stopped.
 func (s *RewardServer) FinalStatus(ctx context.Context) (feed.Status, error) {
-	s.lead.mu.Lock()
-	last := s.lead.last
-	s.lead.mu.Unlock()
+	last := s.lead.newest()
 	if last == nil {
 		return feed.Status{}, feed.ErrNotLeading
 	}
