@@ -20,6 +20,8 @@ type Row struct {
 	RolloutID string `parquet:"rollout_id"`
 	// Attempt counts the tries of this rollout, from 0: earlier ones ended for reasons of ours.
 	Attempt int32 `parquet:"attempt"`
+	// TraceID is the OpenTelemetry trace of the prompt, 32 hexadecimal digits; null where it was not traced.
+	TraceID *string `parquet:"trace_id,optional"`
 	// DataSource and PromptID are the prompt's own (verl: data_source and extra_info.index).
 	DataSource string `parquet:"data_source"`
 	PromptID   string `parquet:"prompt_id"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -173,8 +174,13 @@ func (c converter) rollout(i int) ([]Row, error) {
 // identity fills the columns that say which rollout a row belongs to.
 func (c converter) identity(i int) Row {
 	d, t := c.group.Group.Dispatch, &c.group.Group.Trajectories[i]
+	var trace *string
+	if id, sampled := task.TraceID(d.Trace); sampled {
+		trace = &id
+	}
 	return Row{
-		UID: d.ID, SessionID: int32(i), RolloutID: clean(t.ID.String()), Attempt: int32(t.Attempt),
+		TraceID: trace,
+		UID:     d.ID, SessionID: int32(i), RolloutID: clean(t.ID.String()), Attempt: int32(t.Attempt),
 		DataSource: clean(d.Prompt.DataSource), PromptID: clean(d.Prompt.ID), Validate: d.Validate,
 		RewardStatus: string(c.group.Scores[i].Status), TerminationReason: string(t.Termination),
 	}

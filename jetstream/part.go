@@ -38,6 +38,19 @@ var decoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
+// traceHeader is the W3C traceparent beside a message's value, as NATS's own tools name it.
+const traceHeader = "traceparent"
+
+type traceKey struct{}
+
+// WithTrace gives the messages that are published with ctx a traceparent.
+func WithTrace(ctx context.Context, traceparent string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, traceparent)
+}
+
 // message builds a message whose payload is v as zstd-compressed JSON.
 func (b *Bus) message(ctx context.Context, subject string, v any) (*nats.Msg, error) {
 	raw, err := json.Marshal(v)
@@ -46,6 +59,9 @@ func (b *Bus) message(ctx context.Context, subject string, v any) (*nats.Msg, er
 	}
 	data := encoder().EncodeAll(raw, nil)
 	msg := nats.NewMsg(subject)
+	if trace, ok := ctx.Value(traceKey{}).(string); ok {
+		msg.Header.Set(traceHeader, trace)
+	}
 	if len(data) <= partLimit {
 		msg.Data = data
 		return msg, nil

@@ -120,7 +120,7 @@ func (q *Queue[T]) open(ctx context.Context, got jetstream.Msg) (*Message[T], er
 	if err != nil {
 		return nil, fmt.Errorf("nats: %s: %w", q.stream, err)
 	}
-	m := &Message[T]{msg: got, Deliveries: int(meta.NumDelivered), stop: make(chan struct{})}
+	m := &Message[T]{msg: got, Deliveries: int(meta.NumDelivered), Trace: got.Headers().Get(traceHeader), stop: make(chan struct{})}
 	if err := q.bus.decode(ctx, got.Headers(), got.Data(), &m.Value); err != nil {
 		return nil, q.unreadable(ctx, got, m.Deliveries, err)
 	}
@@ -154,6 +154,8 @@ type Message[T any] struct {
 	Value T
 	// Deliveries counts deliveries, this one included.
 	Deliveries int
+	// Trace is the traceparent that it was published with.
+	Trace string
 
 	msg  jetstream.Msg
 	stop chan struct{}

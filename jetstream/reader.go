@@ -28,6 +28,8 @@ type Reader[T any] struct {
 type Entry[T any] struct {
 	Value    T
 	Sequence uint64
+	// Trace is the traceparent that it was published with.
+	Trace string
 }
 
 // NewReader opens a stream at its beginning.
@@ -55,7 +57,7 @@ func (r *Reader[T]) Next(ctx context.Context) (Entry[T], error) {
 			return Entry[T]{}, fmt.Errorf("nats: read %s: %w", r.name, err)
 		}
 		r.next = got.Sequence + 1
-		e := Entry[T]{Sequence: got.Sequence}
+		e := Entry[T]{Sequence: got.Sequence, Trace: got.Header.Get(traceHeader)}
 		err = r.bus.decode(ctx, got.Header, got.Data, &e.Value)
 		if err == nil {
 			return e, nil

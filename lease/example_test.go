@@ -30,9 +30,10 @@ func (s *words) Receive(ctx context.Context) (lease.Lease[string, string], error
 
 type word string
 
-func (w word) Value() string   { return string(w) }
-func (w word) Deliveries() int { return 1 }
-func (w word) Drop()           {}
+func (w word) Value() string                             { return string(w) }
+func (word) Context(ctx context.Context) context.Context { return ctx }
+func (w word) Deliveries() int                           { return 1 }
+func (w word) Drop()                                     {}
 func (w word) Finish(_ context.Context, out string) error {
 	fmt.Println("stored", out)
 	return nil

@@ -22,6 +22,8 @@ type Lease[In, Out any] interface {
 	Value() In
 	// Deliveries counts how often the message was handed out, this time included.
 	Deliveries() int
+	// Context is ctx with what came along with the message: the trace that it belongs to.
+	Context(ctx context.Context) context.Context
 	// Finish stores the result durably in the next stage and ends the lease.
 	Finish(ctx context.Context, out Out) error
 	// Retry gives the message back; it is handed out again after the delay.
@@ -99,6 +101,7 @@ func (l Loop[In, Out]) slot(ctx, work context.Context) error {
 
 func (l Loop[In, Out]) one(ctx context.Context, held Lease[In, Out]) {
 	log := l.Log.With(l.Fields(held.Value())...)
+	ctx = held.Context(ctx)
 	out, err := l.Work(ctx, held.Value())
 	// The lease is ended even when ctx is over: what was accepted is finished or handed back.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)

@@ -22,8 +22,9 @@ type held struct {
 	ended      chan string
 }
 
-func (h *held) Value() int      { return 1 }
-func (h *held) Deliveries() int { return h.deliveries }
+func (h *held) Value() int                                { return 1 }
+func (h *held) Deliveries() int                           { return h.deliveries }
+func (*held) Context(ctx context.Context) context.Context { return ctx }
 
 func (h *held) Finish(context.Context, string) error {
 	h.ended <- "finish"

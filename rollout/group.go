@@ -119,6 +119,8 @@ func failed(d task.Dispatch, sample, attempt int, reason trajectory.Termination,
 }
 
 func (g *GroupRunner) attempt(ctx context.Context, d task.Dispatch, sample, attempt int, common shared) (t trajectory.Trajectory) {
+	ctx, ended := g.Runner.began(ctx, d, sample, attempt)
+	defer func() { ended(t.Termination) }() // after what a panic comes to
 	defer func() {
 		if p := recover(); p != nil {
 			t = failed(d, sample, attempt, trajectory.SandboxLost, fmt.Errorf("panic: %v", p))

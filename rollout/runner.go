@@ -56,6 +56,8 @@ type Runner struct {
 	ContextLimit func() int
 	// Clock stands still while the policy is paused; nil is the time of day.
 	Clock func() time.Time
+	// Tracer is told of rollouts and turns; nil is told nothing.
+	Tracer Tracer
 	// Replay runs submitted trajectories again before they are published; nil leaves them as they are.
 	Replay Replayer
 }
@@ -129,11 +131,14 @@ func (r *run) play(ctx context.Context) End {
 	r.graph = evidence.New(r.task, r.Config.Evidence)
 	r.out.Messages = []trajectory.Message{{Role: "system", Content: system}, {Role: "user", Content: user}}
 	r.machine = NewMachine(r.Config, r.Tokenizer, r.Chat, r.Chat.Prompt(system, user))
+	turns := turns{of: ctx, tracer: r.Tracer}
+	defer turns.end()
 	for {
 		switch s := r.machine.Next().(type) {
 		case End:
 			return s
 		case Generate:
+			ctx := turns.at(s.Turn)
 			if r.age.tooOld() {
 				r.machine.Stop(trajectory.Stale, errStale)
 				continue
@@ -144,7 +149,7 @@ func (r *run) play(ctx context.Context) End {
 			}
 			r.generate(ctx, r.machine, s)
 		case RunCell:
-			if err := r.cell(ctx, r.machine, s); err != nil {
+			if err := r.cell(turns.at(s.Turn), r.machine, s); err != nil {
 				r.machine.Stop(lossOf(err), err)
 			}
 		}

@@ -25,8 +25,9 @@ type fakeLease struct {
 	group      trajectory.Group
 }
 
-func (l *fakeLease) Value() task.Dispatch { return l.d }
-func (l *fakeLease) Deliveries() int      { return l.deliveries }
+func (l *fakeLease) Value() task.Dispatch                      { return l.d }
+func (l *fakeLease) Deliveries() int                           { return l.deliveries }
+func (*fakeLease) Context(ctx context.Context) context.Context { return ctx }
 func (l *fakeLease) Finish(_ context.Context, g trajectory.Group) error {
 	l.group = g
 	l.ended <- "finish"

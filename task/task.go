@@ -73,4 +73,6 @@ type Dispatch struct {
 	PolicyVersion int64 `json:"policy_version"`
 	// Validate marks a validation prompt, which bypasses filters and staleness.
 	Validate bool `json:"validate,omitempty"`
+	// Trace is the W3C traceparent of the prompt; empty where nothing is traced.
+	Trace string `json:"trace,omitempty"`
 }

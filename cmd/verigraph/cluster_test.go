@@ -73,6 +73,7 @@ func startProc(t *testing.T, path string, args ...string) *proc {
 	p := &proc{cmd: exec.Command(path, args...), grew: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.Dir, p.cmd.WaitDelay = root, patience.Limit
+	p.cmd.Env = append(os.Environ(), "OTEL_BSP_SCHEDULE_DELAY=50") // milliseconds
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -153,6 +154,8 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	workerConfig := shipped(t, "rollout-worker.yaml", "127.0.0.1:4222", "127.0.0.1:"+port, "/var/lib/verigraph", shared,
 		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
 		"127.0.0.1:9090", "127.0.0.1:"+workerAdmin)
+	traces, endpoint := collect(t)
+	rewardConfig, workerConfig = traced(t, rewardConfig, endpoint), traced(t, workerConfig, endpoint)
 	startProc(t, filepath.Join(bin, "reward-server"), "--config", rewardConfig).await(t, `"ready"`)
 	worker := startProc(t, filepath.Join(bin, "rollout-worker"), "--config", workerConfig)
 	worker.await(t, `"ready"`)
@@ -172,8 +175,10 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 		return a.RolloutID < b.RolloutID || a.RolloutID == b.RolloutID && a.OutputIdx < b.OutputIdx
 	}
 	diff := cmp.Diff(want, got, cmpopts.SortSlices(byKey), cmpopts.EquateEmpty(),
-		cmpopts.IgnoreFields(dataset.Row{}, "TGenerateS", "TToolS", "TScoreS"))
+		cmpopts.IgnoreFields(dataset.Row{}, "TGenerateS", "TToolS", "TScoreS", "TraceID"))
 	require.Empty(t, diff)
+	require.Nil(t, want[0].TraceID, "off unless asked for")
+	checkTraces(t, traces, got)
 
 	code, stdout, stderr = verigraph(t, "status", "--feed", "127.0.0.1:"+feed)
 	require.Zero(t, code, stderr)

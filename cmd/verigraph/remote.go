@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/line"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/jetstream"
 )
 
@@ -53,6 +55,10 @@ func newSubmit() *cobra.Command {
 			defer closeAll()
 			sub := line.NewSubmitter(bus, blobs, cfg.Run)
 			sub.Validate, sub.Priority = validate, priority
+			if sub.Tracer, err = tracing.Open(ctx, cfg.Telemetry.Traces, "verigraph", cfg.Run, zap.NewNop()); err != nil {
+				return cli.Usage(err)
+			}
+			defer sub.Tracer.Close()
 			if err := sub.Submit(ctx, loaded.prompts, loaded.references, loaded.paths, final); err != nil {
 				return err
 			}

@@ -328,6 +328,7 @@ func (l *localLine) drive(ctx context.Context, o runOptions, in input, stderr io
 	fmt.Fprintf(stderr, "run %s: %d prompts x %d rollouts, sandbox tier %s, feed on %s\n",
 		l.cfg.Run, len(in.prompts), samplesOf(in.prompts[0], l.cfg.Leader.GroupSize), l.worker.Tier, l.reward.Addr())
 	sub := line.NewSubmitter(l.bus, l.blobs, l.cfg.Run)
+	sub.Tracer = l.reward.Tracer
 	sub.Validate = o.validate
 	if l.cfg.Policy.API == config.APIChat {
 		fmt.Fprintln(stderr, "the policy gives text and no token ids: trajectories are scored and archived, and none becomes a training row")

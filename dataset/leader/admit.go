@@ -24,7 +24,7 @@ func (l *Leader) queue(ctx context.Context, h Held[BacklogItem]) error {
 	}
 	if !known.left && known.body == nil { // its record does not say how to publish it
 		d := l.dispatch(*h.Value.Prompt, known.count, h.Value.Validate)
-		d.Index, d.PolicyVersion = known.index, known.version
+		d.Index, d.PolicyVersion, d.Trace = known.index, known.version, h.Trace
 		if err := l.deps.Streams.Publish(ctx, d); err != nil {
 			return err
 		}
@@ -56,7 +56,9 @@ func (l *Leader) admit(ctx context.Context) (bool, error) {
 		}
 		return nil
 	}); again != nil {
-		return true, l.publish(ctx, l.dispatch(again.body.Prompt, again.count+1, again.validate), "")
+		d := l.dispatch(again.body.Prompt, again.count+1, again.validate)
+		d.Trace = again.body.Trace
+		return true, l.publish(ctx, d, "")
 	}
 	c, ok := l.pool.take(train, valid)
 	if !ok {
@@ -66,7 +68,9 @@ func (l *Leader) admit(ctx context.Context) (bool, error) {
 	if read(l, func(b *books) bool { return b.latest[it.Prompt.ID] != nil }) {
 		return true, c.held.Ack(ctx) // the same prompt stood in the backlog twice
 	}
-	if err := l.publish(ctx, l.dispatch(*it.Prompt, 0, it.Validate), ""); err != nil {
+	d := l.dispatch(*it.Prompt, 0, it.Validate)
+	d.Trace = c.held.Trace
+	if err := l.publish(ctx, d, ""); err != nil {
 		c.held.Release()
 		return false, err
 	}

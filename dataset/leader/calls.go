@@ -169,6 +169,8 @@ type Asked struct {
 	Prompt   task.Prompt
 	Rollouts int
 	Validate bool
+	// Trace is the prompt's traceparent.
+	Trace string
 }
 
 // Request dispatches the prompts of one training step at once, past capacity and staleness, and
@@ -190,7 +192,7 @@ func (l *Leader) Request(ctx context.Context, asked []Asked) (dispatches []strin
 				}
 			}
 			d := l.dispatch(a.Prompt, 0, a.Validate)
-			d.ID, d.Index, d.GroupSize = task.NewDispatchID("request/"+a.UID, count), int64(i), a.Rollouts
+			d.ID, d.Index, d.GroupSize, d.Trace = task.NewDispatchID("request/"+a.UID, count), int64(i), a.Rollouts, a.Trace
 			if err := l.publish(ctx, d, a.UID); err != nil {
 				return err
 			}

@@ -122,6 +122,8 @@ type BatchGroup struct {
 	Dispatch string   `json:"dispatch"`
 	Outcomes Outcomes `json:"outcomes"`
 	Tokens   int      `json:"tokens,omitempty"`
+	// Trace is the traceparent that its scored group came with.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Rollouts counts the batch's delivered rollouts.

@@ -42,7 +42,9 @@ type BacklogItem struct {
 // Held is a message that stays in its queue until Ack. Release hands it back unacknowledged. Drop does neither:
 // a later delivery of the same message stands for it.
 type Held[T any] struct {
-	Value   T
+	Value T
+	// Trace is the traceparent that came along with it.
+	Trace   string
 	Ack     func(context.Context) error
 	Release func()
 	Drop    func()

@@ -235,7 +235,7 @@ func (l *Leader) encode(batch []scored) (BatchRecord, []byte, error) {
 			return r, nil, err
 		}
 		rows = append(rows, g...)
-		r.Groups = append(r.Groups, BatchGroup{Dispatch: s.id, Outcomes: outcomesOf(s.held.Value.Scores), Tokens: s.tokens})
+		r.Groups = append(r.Groups, BatchGroup{Dispatch: s.id, Outcomes: outcomesOf(s.held.Value.Scores), Tokens: s.tokens, Trace: s.held.Trace})
 		if i == 0 {
 			r.PolicyVersionMin, r.PolicyVersionMax = s.oldest, s.newest
 		}

@@ -25,6 +25,7 @@ func testMeta() dataset.Meta {
 func testRows(groups int) []dataset.Row {
 	share := float32(0.5)
 	experts := []byte{0, 255, 1}
+	trace := "4bf92f3577b34da6a3ce929d0e0e4736"
 	var rows []dataset.Row
 	for g := range groups {
 		for s := range 2 {
@@ -42,7 +43,7 @@ func testRows(groups int) []dataset.Row {
 				PolicyVersionMax: math.MaxInt64, TerminationReason: "submitted", MessagesJSON: "[]", GraphJSON: "{}",
 			}
 			if s == 1 {
-				r.TurnRewards = []float32{}
+				r.TurnRewards, r.TraceID = []float32{}, &trace
 				r.GroundingStructural, r.RoutedExperts = &share, &experts
 			}
 			rows = append(rows, r)
@@ -71,6 +72,7 @@ func TestTheSchemaIsTheDocumentedOne(t *testing.T) {
 	required int32 output_idx (INT(32,true));
 	required binary rollout_id (STRING);
 	required int32 attempt (INT(32,true));
+	optional binary trace_id (STRING);
 	required binary data_source (STRING);
 	required binary prompt_id (STRING);
 	required boolean validate;

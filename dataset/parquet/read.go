@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	pq "github.com/parquet-go/parquet-go"
 
@@ -24,7 +25,7 @@ func Read(r io.ReaderAt, size int64) (dataset.Meta, []dataset.Row, error) {
 	if err != nil {
 		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: %w", err)
 	}
-	if !pq.EqualNodes(file.Schema(), Schema()) {
+	if !pq.EqualNodes(file.Schema(), Schema()) && !pq.EqualNodes(file.Schema(), untraced) {
 		return dataset.Meta{}, nil, fmt.Errorf("parquet: read: the file's columns are not those of schema version %d", dataset.SchemaVersion)
 	}
 	rows, err := readShort(file)
@@ -44,6 +45,12 @@ func Read(r io.ReaderAt, size int64) (dataset.Meta, []dataset.Row, error) {
 	}
 	return meta, rows, nil
 }
+
+// untraced is the schema of files from before trace_id.
+var untraced = func() pq.Node {
+	fields := slices.DeleteFunc(slices.Clone(reflect.VisibleFields(reflect.TypeFor[dataset.Row]())), func(f reflect.StructField) bool { return f.Name == "TraceID" })
+	return pq.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
+}()
 
 var perToken = map[string]bool{"PromptIDs": true, "ResponseIDs": true, "ResponseMask": true, "RolloutLogProbs": true}
 

@@ -41,6 +41,7 @@ var adapters = map[string][]string{
 	"github.com/sashabaranov/":          {"reward/openai", "policy/openaichat"},
 	"github.com/prometheus/":            {"cmd/"},
 	"github.com/spf13/":                 {"cmd/"},
+	"go.opentelemetry.io/":              {"cmd/"},
 	"gocloud.dev/":                      {"blob"},
 	"github.com/landlock-lsm/":          {"sandbox"},
 	"github.com/elastic/go-seccomp-bpf": {"sandbox"},

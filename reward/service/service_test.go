@@ -33,7 +33,8 @@ func (l *heldGroup) Value() trajectory.Group {
 		Trajectories: []trajectory.Trajectory{{ID: task.RolloutID{Sample: 0}, Graph: l.graph}, {ID: task.RolloutID{Sample: 1}, Graph: l.graph}},
 	}
 }
-func (l *heldGroup) Deliveries() int { return l.deliveries }
+func (l *heldGroup) Deliveries() int                           { return l.deliveries }
+func (*heldGroup) Context(ctx context.Context) context.Context { return ctx }
 func (l *heldGroup) Finish(_ context.Context, g trajectory.ScoredGroup) error {
 	l.scored = g
 	l.ended <- "finish"

@@ -41,6 +41,7 @@ def row(**columns) -> dict:
         "messages_json": "[]",
         "graph_json": "{}",
         "routed_experts": None,
+        "trace_id": None,
     }
     for name, kind in COLUMNS.items():
         if name not in good:

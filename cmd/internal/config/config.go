@@ -39,6 +39,8 @@ type Config struct {
 	Trainer Trainer        `yaml:"trainer"`
 	Feed    Feed           `yaml:"feed"`
 	Admin   Admin          `yaml:"admin"`
+	// Telemetry is what goes to collectors; metrics are scraped at admin.listen.
+	Telemetry Telemetry `yaml:"telemetry"`
 }
 
 // NATS is the broker.
@@ -300,6 +302,8 @@ func Defaults() Config {
 		Leader:  leader.Defaults(),
 		Trainer: Trainer{PromptLength: 4096, ResponseLength: 16384, Contract: ContractPadded},
 		Feed:    Feed{Listen: "127.0.0.1:0", SendTimeout: feed.Defaults().SendTimeout},
+
+		Telemetry: Telemetry{Traces: Traces{SampleRatio: 1}},
 	}
 }
 
@@ -391,7 +395,7 @@ func (c Config) ValidateReward() error {
 }
 
 func (c Config) common() error {
-	errs := []error{jetstream.CheckRun(c.Run), c.NATS.Config.Validate()}
+	errs := []error{jetstream.CheckRun(c.Run), c.NATS.Config.Validate(), c.Telemetry.Traces.validate()}
 	if c.Blob == "" {
 		errs = append(errs, errors.New("blob: a directory or URL of the object store is needed"))
 	}

@@ -153,7 +153,9 @@ func (c control) Request(ctx context.Context, asked []feed.Asked) ([]string, err
 				return nil, fmt.Errorf("%w: %w", feed.ErrStorage, err)
 			}
 		}
-		list[i] = leader.Asked{UID: a.UID, Prompt: a.Submission.Prompt, Rollouts: a.Rollouts, Validate: a.Submission.Validate}
+		list[i] = leader.Asked{
+			UID: a.UID, Prompt: a.Submission.Prompt, Rollouts: a.Rollouts, Validate: a.Submission.Validate, Trace: newTrace(ctx, c.tracer, c.cfg.Run),
+		}
 	}
 	dispatches, err := cur.Request(ctx, list)
 	return dispatches, wire(ctx, err)
@@ -220,6 +222,8 @@ func (c control) Requeue(ctx context.Context, dispatch string) error {
 type cursors struct {
 	bus *jetstream.Bus
 	run string
+	// acknowledged is told of the batches that the trainer has acknowledged now.
+	acknowledged func(ctx context.Context, from, to int64, start time.Time)
 
 	mu    sync.Mutex
 	acked map[int64]time.Time // when the trainer acknowledged, for the summary
@@ -237,6 +241,7 @@ func (c *cursors) Position(ctx context.Context, cursor string) (p feed.Position,
 
 // Change implements feed.Cursors.
 func (c *cursors) Change(ctx context.Context, cursor string, f func(feed.Position) (feed.Position, error)) (feed.Position, error) {
+	start := time.Now()
 	var before feed.Position
 	var refused error
 	p, err := jetstream.UpdateState(ctx, c.bus, c.key(cursor), func(p feed.Position) (feed.Position, error) {
@@ -251,6 +256,7 @@ func (c *cursors) Change(ctx context.Context, cursor string, f func(feed.Positio
 		return before, fmt.Errorf("%w: %w", feed.ErrStorage, err)
 	}
 	if cursor == feed.TrainerCursor {
+		c.acknowledged(ctx, before.Acknowledged+1, p.Acknowledged, start)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for s := before.Acknowledged + 1; s <= p.Acknowledged; s++ {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/leader"
@@ -37,6 +38,9 @@ type Lead struct {
 	alone bool
 	// Address is told to those who ask a server that does not lead.
 	address string
+	// tracer is nil where nothing is traced; taken is when scored groups came then.
+	tracer *tracing.Tracer
+	taken  sync.Map
 	// shares are set where the run shares the workers with others.
 	shares *shares
 
@@ -171,9 +175,13 @@ func (l *Lead) rebuild(ctx context.Context) error {
 		}
 		share = l.shares.may
 	}
+	streams, log := leader.Streams(st), leader.Log[leader.BatchRecord](batches)
+	if l.tracer != nil {
+		streams, log = tracedStreams{st, l.tracer, &l.taken}, tracedBatches{log, l.tracer, &l.taken}
+	}
 	cur, err := leader.New(l.cfg.Leader, leader.Deps{
 		Share:   share,
-		Streams: st, Ledger: ledger, Batches: batches, Objects: l.blobs, Archive: l.keep, Epoch: epoch, Log: l.log,
+		Streams: streams, Ledger: ledger, Batches: log, Objects: l.blobs, Archive: l.keep, Epoch: epoch, Log: l.log,
 		Encode: func(w *bytes.Buffer, m dataset.Meta, rows []dataset.Row) error { return parquet.Write(w, m, rows) },
 		Wrote:  func(r leader.BatchRecord) { l.written.Store(r.Sequence, time.Now()) },
 		Forget: func(ctx context.Context, dispatch string) error {
@@ -251,7 +259,7 @@ func (s leaderStreams) NextPrompt(ctx context.Context) (leader.Held[leader.Backl
 		return leader.Held[leader.BacklogItem]{}, err
 	}
 	return leader.Held[leader.BacklogItem]{
-		Value: e.Value, Release: func() {},
+		Value: e.Value, Trace: e.Trace, Release: func() {},
 		Ack: func(ctx context.Context) error { return s.backlog.Delete(ctx, e.Sequence) },
 	}, nil
 }
@@ -263,12 +271,12 @@ func (s leaderStreams) NextScored(ctx context.Context) (leader.Held[trajectory.S
 		return leader.Held[trajectory.ScoredGroup]{}, err
 	}
 	release := func() { _ = m.Nak(0) } // a nak that is lost costs one ack wait
-	return leader.Held[trajectory.ScoredGroup]{Value: m.Value, Ack: m.Ack, Release: release, Drop: m.Drop}, nil
+	return leader.Held[trajectory.ScoredGroup]{Value: m.Value, Trace: m.Trace, Ack: m.Ack, Release: release, Drop: m.Drop}, nil
 }
 
 // Publish implements leader.Streams.
 func (s leaderStreams) Publish(ctx context.Context, d task.Dispatch) error {
-	return s.bus.PublishOnce(ctx, jetstream.Prompts, s.run, d.ID, d)
+	return s.bus.PublishOnce(jetstream.WithTrace(ctx, d.Trace), jetstream.Prompts, s.run, d.ID, d)
 }
 
 // SetAside implements leader.Streams.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/dataset/feed"
@@ -35,6 +36,8 @@ var overlongOwners = map[reward.Owner]dataset.OverlongOwner{
 // the feed.
 type RewardServer struct {
 	Scoring *Scoring
+	// Tracer is nil where nothing is traced.
+	Tracer  *tracing.Tracer
 	lead    *Lead
 	scoring *service.Server
 	feed    *feed.Server
@@ -59,7 +62,10 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 			_ = s.Close()
 		}
 	}()
-	if s.Scoring, err = openScoring(ctx, cfg, bus, log); err != nil {
+	if s.Tracer, err = tracing.Open(ctx, cfg.Telemetry.Traces, config.RoleReward, cfg.Run, log); err != nil {
+		return nil, err
+	}
+	if s.Scoring, err = openScoring(ctx, cfg, bus, s.Tracer, log); err != nil {
 		return nil, err
 	}
 	keep := func(trajectory.ScoredGroup) error { return nil }
@@ -84,10 +90,14 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 		Source: source, References: references{bus}, Scorer: booked{s.Scoring},
 		Groups: cfg.Reward.Groups, MaxDeliver: cfg.NATS.MaxDeliver, Log: log,
 	}
+	if s.Tracer != nil {
+		s.scoring.Scorer = tracedScorer{s.scoring.Scorer, s.Tracer}
+	}
 	if s.Scoring.Guard != nil {
 		s.scoring.Gate = s.Scoring.Guard
 	}
 	s.lead = newLead(cfg, bus, blobs, keep, log)
+	s.lead.tracer = s.Tracer
 	if err := s.serve(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -96,13 +106,17 @@ func NewRewardServer(ctx context.Context, cfg config.Config, bus *jetstream.Bus,
 }
 
 func (s *RewardServer) serve(ctx context.Context, cfg config.Config) error {
-	s.cursors = &cursors{bus: s.bus, run: cfg.Run, acked: map[int64]time.Time{}}
+	s.cursors = &cursors{bus: s.bus, run: cfg.Run, acked: map[int64]time.Time{}, acknowledged: s.lead.acknowledged}
+	objects := feed.Objects(s.blobs)
+	if s.Tracer != nil {
+		objects = tracedObjects{objects, s.Tracer, s.lead}
+	}
 	opts, err := cfg.Feed.Options()
 	if err != nil {
 		return err
 	}
 	s.feed, err = feed.New(feed.Source{
-		Batches: s.lead, Objects: s.blobs, Cursors: s.cursors, Status: s.Status, Submit: s.submitFeed,
+		Batches: s.lead, Objects: objects, Cursors: s.cursors, Status: s.Status, Submit: s.submitFeed,
 		Control: control{s.lead, func(ctx context.Context, ref task.Reference) error {
 			return s.bus.PutReference(ctx, s.run, task.Slug(ref.PromptID), ref)
 		}},
@@ -155,6 +169,7 @@ func (s *RewardServer) Close() error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, s.Tracer.Close())
 	return errors.Join(errs...)
 }
 

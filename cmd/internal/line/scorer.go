@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/account"
@@ -21,7 +22,6 @@ import (
 	"github.com/verigraph/verigraph/reward/judges"
 	"github.com/verigraph/verigraph/reward/openai"
 	"github.com/verigraph/verigraph/reward/rpc"
-	"github.com/verigraph/verigraph/reward/rules"
 	"github.com/verigraph/verigraph/reward/scorehook"
 	"github.com/verigraph/verigraph/reward/verdicts"
 	"github.com/verigraph/verigraph/task"
@@ -52,12 +52,17 @@ type Scoring struct {
 	service *rpc.Server
 	listen  net.Listener
 	metrics prometheus.Collector
+	tracer  *tracing.Tracer
 	log     *zap.Logger
 }
 
 // NewScoring builds a scorer. Store may be nil. Close it.
-func NewScoring(cfg config.Reward, store reward.Store, log *zap.Logger) (_ *Scoring, err error) {
-	s := &Scoring{Book: &account.Book{}, log: log}
+func NewScoring(cfg config.Reward, store reward.Store, log *zap.Logger) (*Scoring, error) {
+	return newScoring(cfg, store, nil, log)
+}
+
+func newScoring(cfg config.Reward, store reward.Store, tracer *tracing.Tracer, log *zap.Logger) (_ *Scoring, err error) {
+	s := &Scoring{Book: &account.Book{}, tracer: tracer, log: log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -70,7 +75,7 @@ func NewScoring(cfg config.Reward, store reward.Store, log *zap.Logger) (_ *Scor
 	s.cache = reward.NewSharedCache(reward.CacheConfig{
 		Limit: cfg.Verdicts.Memory, Tenant: cfg.Verdicts.Tenant, Store: store, Rejudge: cfg.Verdicts.Rejudge,
 	})
-	rc := reward.Config{Preset: preset, Judge: rules.Judge{}, Deadline: cfg.RolloutDeadline, Hooks: map[string]reward.Hook{}}
+	rc := reward.Config{Preset: preset, Judge: rulesJudge(tracer), Deadline: cfg.RolloutDeadline, Hooks: map[string]reward.Hook{}}
 	if cfg.Judge == config.JudgeOpenAI {
 		if err := s.openJudges(cfg, &rc); err != nil {
 			return nil, err
@@ -107,7 +112,7 @@ func (s *Scoring) openJudges(cfg config.Reward, rc *reward.Config) error {
 	var members []reward.Judge
 	var outcomes []reward.OutcomeJudge
 	for _, j := range s.judges {
-		guarded := s.Guard.Judge(j)
+		guarded := s.Guard.Judge(traceJudge(j, s.tracer))
 		members, outcomes = append(members, s.cache.Judge(guarded)), append(outcomes, s.cache.Outcome(guarded))
 	}
 	rc.Judge, rc.Outcome = members[0], outcomes[0]
@@ -173,12 +178,12 @@ func verdictStore(ctx context.Context, cfg config.Config, bus *jetstream.Bus) (r
 func VerdictDir(out string) string { return filepath.Join(out, "verdicts") }
 
 // openScoring builds the scoring of a reward server, with its service and its books on /metrics.
-func openScoring(ctx context.Context, cfg config.Config, bus *jetstream.Bus, log *zap.Logger) (_ *Scoring, err error) {
+func openScoring(ctx context.Context, cfg config.Config, bus *jetstream.Bus, tracer *tracing.Tracer, log *zap.Logger) (_ *Scoring, err error) {
 	store, err := verdictStore(ctx, cfg, bus)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewScoring(cfg.Reward, store, log)
+	s, err := newScoring(cfg.Reward, store, tracer, log)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/lease"
 	"github.com/verigraph/verigraph/reward/service"
@@ -43,9 +44,15 @@ type heldMessage[In, Out any] struct {
 func (l heldMessage[In, Out]) Value() In       { return l.m.Value }
 func (l heldMessage[In, Out]) Deliveries() int { return l.m.Deliveries }
 
+// Context implements lease.Lease.
+func (l heldMessage[In, Out]) Context(ctx context.Context) context.Context {
+	return tracing.Remote(ctx, l.m.Trace)
+}
+
+// Finish hands the trace on as it came: everything of a group stands below its dispatch.
 func (l heldMessage[In, Out]) Finish(ctx context.Context, out Out) error {
 	d := l.s.dispatchOut(out)
-	if err := l.s.bus.PublishOnce(ctx, l.s.to, d.Run, d.ID, out); err != nil {
+	if err := l.s.bus.PublishOnce(jetstream.WithTrace(ctx, l.m.Trace), l.s.to, d.Run, d.ID, out); err != nil {
 		return err
 	}
 	return l.m.Ack(ctx)

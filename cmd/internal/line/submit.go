@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/dataset/feed"
 	"github.com/verigraph/verigraph/dataset/leader"
 	"github.com/verigraph/verigraph/jetstream"
@@ -22,6 +23,8 @@ type Submitter struct {
 	// Validate and Priority hold for all prompts that are submitted.
 	Validate bool
 	Priority int
+	// Tracer begins the trace of each prompt; nil leaves that to the leader.
+	Tracer *tracing.Tracer
 }
 
 // NewSubmitter makes one.
@@ -44,7 +47,10 @@ func (s *Submitter) Submit(ctx context.Context, prompts []task.Prompt, refs []ta
 	}
 	for i := range prompts {
 		item := leader.BacklogItem{Prompt: &prompts[i], Validate: s.Validate, Priority: s.Priority}
-		if err := s.Bus.PublishOnce(ctx, jetstream.Backlog, s.Run, task.Slug(prompts[i].ID), item); err != nil {
+		err := tracedPrompt(ctx, s.Tracer, s.Run, func(ctx context.Context) error {
+			return s.Bus.PublishOnce(ctx, jetstream.Backlog, s.Run, task.Slug(prompts[i].ID), item)
+		})
+		if err != nil {
 			return fmt.Errorf("submit: prompt %s: %w", prompts[i].ID, err)
 		}
 	}
@@ -73,7 +79,7 @@ func (s *RewardServer) submitFeed(ctx context.Context, subs []feed.Submission, f
 		return 0, fmt.Errorf("%w: %d prompts wait, %d more are over leader.max_backlog %d", feed.ErrFull, cur.Backlog(), len(fresh), cur.MaxBacklog())
 	}
 	for _, x := range fresh {
-		sub := Submitter{Bus: s.bus, Blobs: s.blobs, Run: s.run, Validate: x.Validate, Priority: x.Priority}
+		sub := Submitter{Bus: s.bus, Blobs: s.blobs, Run: s.run, Validate: x.Validate, Priority: x.Priority, Tracer: s.Tracer}
 		var refs []task.Reference
 		if x.Reference != nil {
 			refs = append(refs, *x.Reference)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verigraph/verigraph/blob"
 	"github.com/verigraph/verigraph/cmd/internal/config"
+	"github.com/verigraph/verigraph/cmd/internal/tracing"
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/policy/pool"
 	"github.com/verigraph/verigraph/rollout"
@@ -46,10 +47,16 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 			_ = w.Close()
 		}
 	}()
+	tracer, err := tracing.Open(ctx, cfg.Telemetry.Traces, config.RoleWorker, cfg.Run, log)
+	if err != nil {
+		return nil, err
+	}
+	w.closers = append(w.closers, tracer.Close)
 	runner, err := w.runner(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
+	traceRunner(runner, tracer)
 	dir := cfg.Worker.Cache
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "verigraph-data-"); err != nil {

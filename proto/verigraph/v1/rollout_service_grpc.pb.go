@@ -42,6 +42,9 @@ const (
 // named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
 // unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 //
+// A W3C traceparent in a call's metadata is linked from the spans that the call makes: prompt, delivery and ack. The
+// trace of a row stands in its column trace_id.
+//
 // Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
 // token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
 // cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
@@ -213,6 +216,9 @@ func (c *rolloutServiceClient) GetStatus(ctx context.Context, in *GetStatusReque
 // gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
 // named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
 // unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
+//
+// A W3C traceparent in a call's metadata is linked from the spans that the call makes: prompt, delivery and ack. The
+// trace of a row stands in its column trace_id.
 //
 // Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
 // token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the

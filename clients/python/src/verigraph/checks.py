@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from verigraph.wire import COLUMNS, OPTIONAL, REWARDS
+from verigraph.wire import COLUMNS, LATER, OPTIONAL, REWARDS
 
 if TYPE_CHECKING:
     from verigraph.batch import Batch
@@ -23,7 +23,7 @@ def problems(batch: Batch) -> list[str]:
 
 def _schema(batch: Batch) -> list[str]:
     names = batch.schema.names
-    found = [f"no column {name}" for name in COLUMNS if name not in names]
+    found = [f"no column {name}" for name in COLUMNS if name not in names and name not in LATER]
     found += [f"unknown column {name}" for name in names if name not in COLUMNS]
     for name, want in COLUMNS.items():
         if name in names and not same_type(batch.schema.field(name).type, want):

@@ -34,7 +34,7 @@ COLUMNS: dict[str, pa.DataType] = {
         (_I32, "session_id output_idx"),
         (_TEXT, "rollout_id"),
         (_I32, "attempt"),
-        (_TEXT, "data_source prompt_id"),
+        (_TEXT, "trace_id data_source prompt_id"),
         (pa.bool_(), "validate"),
         (pa.list_(_I32), "prompt_ids response_ids"),
         (pa.list_(pa.int8()), "response_mask"),
@@ -56,8 +56,11 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 """The columns of a batch, one row per segment of a rollout, in the order in which dataset.Row writes them."""
 
-OPTIONAL = {*_GROUNDING, "routed_experts"}
-"""Columns that may be null: a part of the grounding that did not run, and experts of a dense model."""
+OPTIONAL = {*_GROUNDING, "routed_experts", "trace_id"}
+"""Columns that may be null: a part of the grounding that did not run, experts of a dense model, a trace that nobody kept."""
+
+LATER = {"trace_id"}
+"""Columns that earlier files of this schema version lack."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ class RolloutServiceStub(object):
     named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
     unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
 
+    A W3C traceparent in a call's metadata is linked from the spans that the call makes: prompt, delivery and ack. The
+    trace of a row stands in its column trace_id.
+
     Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
     token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
     cursor has acknowledged, for prompts after the final ones and for calls of an earlier incarnation of the
@@ -106,6 +109,9 @@ class RolloutServiceServicer(object):
     gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
     named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
     unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
+
+    A W3C traceparent in a call's metadata is linked from the spans that the call makes: prompt, delivery and ack. The
+    trace of a row stands in its column trace_id.
 
     Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
     token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
@@ -259,6 +265,9 @@ class RolloutService(object):
     gaps; a stream leaves out the batches of other kinds and those that a restore took back. Consumers are
     named cursors; the one named "trainer" drives the ledger, the capacity and the retention. An
     unacknowledged batch is served again, an acknowledged one never twice but after a Restore.
+
+    A W3C traceparent in a call's metadata is linked from the spans that the call makes: prompt, delivery and ack. The
+    trace of a row stands in its column trace_id.
 
     Errors: INVALID_ARGUMENT for a request that can never succeed, UNAUTHENTICATED for a missing or wrong
     token, NOT_FOUND for a batch that will never exist or was freed, FAILED_PRECONDITION for a batch that the
