@@ -187,5 +187,14 @@ func UpdateState[T any](ctx context.Context, b *Bus, key string, f func(T) (T, e
 		if !errors.Is(err, jetstream.ErrKeyExists) && !isWrongSequence(err) {
 			return v, fmt.Errorf("nats: state %s: %w", key, err)
 		}
+		if err := wait(ctx, retryEvery/4); err != nil { // a replica that lags behind answered, or somebody was faster
+			return v, fmt.Errorf("nats: state %s: %w", key, err)
+		}
 	}
+}
+
+// CurrentState reads a value as it is now. Any replica answers a plain read, also one that lags behind; so the value
+// is written back at the revision that was read, which only the newest one survives.
+func CurrentState[T any](ctx context.Context, b *Bus, key string) (T, error) {
+	return UpdateState(ctx, b, key, func(v T) (T, error) { return v, nil })
 }

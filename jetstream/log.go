@@ -227,7 +227,8 @@ func States[T any](ctx context.Context, b *Bus, prefix string) ([]State[T], erro
 	}
 }
 
-// GetState reads a value stored by PutState and reports whether it exists.
+// GetState reads a value stored by PutState and reports whether it exists. On a cluster it may be an earlier one for a
+// moment (CurrentState is not).
 func (b *Bus) GetState(ctx context.Context, key string, v any) (bool, error) {
 	e, err := b.state.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

@@ -72,7 +72,7 @@ type Objects interface {
 
 // Cursors stores where each consumer stands. Safe for concurrent use.
 type Cursors interface {
-	// Position is where a cursor stands; one that is not known stands at the beginning.
+	// Position is where a cursor stands now, whoever moved it; one that is not known stands at the beginning.
 	Position(ctx context.Context, cursor string) (Position, error)
 	// Change replaces a position by what f makes of it, also when two calls race (f is then called again),
 	// and returns what stands afterwards. An error of f changes nothing.

@@ -233,10 +233,16 @@ func (c *cursors) key(cursor string) string { return "cursor." + c.run + "." + t
 
 // Position implements feed.Cursors.
 func (c *cursors) Position(ctx context.Context, cursor string) (p feed.Position, err error) {
-	if _, err = c.bus.GetState(ctx, c.key(cursor), &p); err != nil {
+	if p, err = jetstream.CurrentState[feed.Position](ctx, c.bus, c.key(cursor)); err != nil {
 		return p, fmt.Errorf("%w: %w", feed.ErrStorage, err)
 	}
 	return p, nil
+}
+
+// shown is a position for people: it may lag behind for a moment, and writes nothing.
+func (c *cursors) shown(ctx context.Context, cursor string) (p feed.Position, err error) {
+	_, err = c.bus.GetState(ctx, c.key(cursor), &p)
+	return p, err
 }
 
 // Change implements feed.Cursors.

@@ -41,7 +41,7 @@ func (s *RewardServer) status(ctx context.Context, cur *leader.Leader) (feed.Sta
 	if err != nil {
 		return feed.Status{}, err
 	}
-	at, err := s.cursors.Position(ctx, feed.TrainerCursor)
+	at, err := s.cursors.shown(ctx, feed.TrainerCursor)
 	if err != nil {
 		return feed.Status{}, err
 	}
