@@ -132,18 +132,31 @@ func (b *Bus) settled(ctx context.Context, what string, do func(context.Context)
 		if err == nil {
 			return nil
 		}
-		code := codeOf(err)
-		if code == codeNotClustered || code == codeNoPeers {
+		if tooFewServers(err) {
 			return fmt.Errorf("nats: %s: nats.replicas %d is above what the cluster has servers for: %w", what, b.cfg.Replicas, err)
 		}
-		passing := code == codeUnavailable || code == codeOffline || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders)
-		if !passing || ctx.Err() != nil || time.Since(begun) > clusterPatience {
+		if !passing(err) || ctx.Err() != nil || time.Since(begun) > clusterPatience {
 			return b.explained(what, err)
 		}
 		if err := wait(ctx, retryEvery); err != nil {
 			return fmt.Errorf("nats: %s: %w", what, err)
 		}
 	}
+}
+
+// tooFewServers: the cluster has fewer servers than the replicas that are asked for.
+func tooFewServers(err error) bool {
+	code := codeOf(err)
+	return code == codeNotClustered || code == codeNoPeers && !away(err)
+}
+
+// away: it has enough, but does not hear from one of them now.
+func away(err error) bool { return codeOf(err) == codeNoPeers && strings.Contains(err.Error(), "offline") }
+
+func passing(err error) bool {
+	code := codeOf(err)
+	return away(err) || code == codeUnavailable || code == codeOffline ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders)
 }
 
 func (b *Bus) explained(what string, err error) error {
