@@ -201,10 +201,18 @@ func (b *Bus) PurgeJournals(ctx context.Context, run, dispatch string) error {
 	return nil
 }
 
-// Holds reports whether a queue still holds a message: one that was acked is gone.
+// Holds reports whether a queue still holds a message: one that was acked is gone. It waits a while for a broker that
+// is away: who just took the message has no other way on.
 func (b *Bus) Holds(ctx context.Context, stream, run, key string) (bool, error) {
-	m, _, err := b.lastOf(ctx, stream, subject(run, stream, key))
-	return m != nil, err
+	for begun := time.Now(); ; {
+		m, _, err := b.lastOf(ctx, stream, subject(run, stream, key))
+		if err == nil || ctx.Err() != nil || time.Since(begun) > journalPatience {
+			return m != nil, err
+		}
+		if err := wait(ctx, retryEvery); err != nil {
+			return false, fmt.Errorf("nats: read %s %s: %w", stream, key, err)
+		}
+	}
 }
 
 // lastOf reads the last message of a subject directly, nil where there is none.
