@@ -151,7 +151,9 @@ func tooFewServers(err error) bool {
 }
 
 // away: it has enough, but does not hear from one of them now.
-func away(err error) bool { return codeOf(err) == codeNoPeers && strings.Contains(err.Error(), "offline") }
+func away(err error) bool {
+	return codeOf(err) == codeNoPeers && strings.Contains(err.Error(), "offline")
+}
 
 func passing(err error) bool {
 	code := codeOf(err)
