@@ -246,7 +246,12 @@ kill-worker: python ## kill the worker ten times in a run of 50 groups, and coun
 restarts: python ## restart every component of a cluster under load, then kill its leader and a NATS server
 	VERIGRAPH_RESTARTS=1 go test ./cmd/verigraph -run EveryComponentIsRestarted -count=1 -v -timeout 20m
 
-.PHONY: kill kill-worker restarts
+CHAOS_FOR ?= 60m
+
+chaos: python ## break everything in a cluster for CHAOS_FOR by the schedule of SEED, and check what is left
+	go test ./cmd/internal/chaos -run ClusterUnderFaults -count=1 -v -timeout 6h -args -chaos.for $(CHAOS_FOR) -chaos.seed $(SEED)
+
+.PHONY: kill kill-worker restarts chaos
 
 test-gcs: ## the gs:// store against a fake of Google Cloud Storage, a module of its own
 	cd tools/gcs && go test -tags gcs -count=1 ./...
