@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -81,13 +82,26 @@ type bed struct {
 	ended   chan struct{}
 }
 
+// freeAddr is an address that a process may be started on again and again. It lies below the ports that the kernel gives
+// to outgoing connections and to whoever asks for any, so that none of these takes it between two lives.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))
+		if _, taken := given.LoadOrStore(addr, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", addr); err == nil {
+			require.NoError(t, l.Close())
+			return addr
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
+
+// given are the addresses that this process has given away.
+var given sync.Map
 
 func build(t testing.TB, clocks bool) string {
 	t.Helper()
