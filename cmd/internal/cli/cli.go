@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,25 @@ func Root(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	cmd.AddCommand(commands...)
+	for _, c := range append(commands, cmd) {
+		if c.HasSubCommands() {
+			c.Args, c.RunE = unknown, func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 	return cmd
+}
+
+// unknown refuses what is no subcommand, and names the nearest ones.
+func unknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return Usage(err)
 }
 
 // Main runs a root until it is done or a signal ends it, and exits.
