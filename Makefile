@@ -78,7 +78,7 @@ proto: ## generate the wire code from proto/
 
 docs: ## write the pages that are made from the code
 	go test ./cmd/internal/config -run SchemaAndReference -args -update
-	go test ./cmd/verigraph -run PageOfCommands -args -update
+	go test ./cmd/verigraph -run "PageOfCommands|TableOfTheSizing" -args -update
 	go test ./dataset -run TheReferenceIs -args -update
 
 .PHONY: docs
@@ -244,7 +244,7 @@ kill-worker: python ## kill the worker ten times in a run of 50 groups, and coun
 	VERIGRAPH_WORKER_KILLS=10 VERIGRAPH_WORKER_GROUPS=50 go test ./cmd/verigraph -run NoRecordedToken -count=1 -v -timeout 20m
 
 restarts: python ## restart every component of a cluster under load, then kill its leader and a NATS server
-	VERIGRAPH_RESTARTS=1 go test ./cmd/verigraph -run EveryComponentIsRestarted -count=1 -v -timeout 20m
+	VERIGRAPH_RESTARTS=1 go test ./cmd/verigraph -run 'EveryComponentIsRestarted|ADeadLeaderIsFollowed' -parallel 1 -count=1 -v -timeout 20m
 
 CHAOS_FOR ?= 60m
 
@@ -252,6 +252,26 @@ chaos: python ## break everything in a cluster for CHAOS_FOR by the schedule of 
 	go test ./cmd/internal/chaos -run ClusterUnderFaults -count=1 -v -timeout 6h -args -chaos.for $(CHAOS_FOR) -chaos.seed $(SEED)
 
 .PHONY: kill kill-worker restarts chaos
+
+test-backup: python ## back up and restore a run's streams with the NATS command-line client, and go on
+	go build -modfile=tools/nats/go.mod -o out/nats github.com/nats-io/natscli/nats
+	VERIGRAPH_NATS_CLI=$(CURDIR)/out/nats go test ./cmd/verigraph -run ARunGoesOnFromABackup -count=1 -v -timeout 10m
+
+.PHONY: test-backup
+
+SCALE ?= 10,100,500,1000,2000
+SCALE_LATENCY_MS ?= 8
+SCALE_SESSIONS ?= 1000
+SCALE_JOURNAL ?= on
+scale: python ## trajectories at once from 10 to 2,000 with real sessions: rates, CPU and memory, written to docs/measured/scale.md (12 GiB)
+	VERIGRAPH_SCALE=$(SCALE) VERIGRAPH_SCALE_LATENCY_MS=$(SCALE_LATENCY_MS) VERIGRAPH_SCALE_SESSIONS=$(SCALE_SESSIONS) \
+	  VERIGRAPH_SCALE_JOURNAL=$(SCALE_JOURNAL) go test ./cmd/verigraph -run 'TestScale$$' -count=1 -v -timeout 60m -args -update
+	$(MAKE) docs
+
+shares: ## what two and three runs on one broker get of the workers
+	VERIGRAPH_SHARES=1 go test ./cmd/internal/line -run SharesOfSeveralRuns -count=1 -v -timeout 20m
+
+.PHONY: scale shares
 
 test-gcs: ## the gs:// store against a fake of Google Cloud Storage, a module of its own
 	cd tools/gcs && go test -tags gcs -count=1 ./...

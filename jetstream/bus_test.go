@@ -29,7 +29,7 @@ type fixture struct {
 }
 
 // start opens a bus on an embedded server; the store lives in dir, so that a test can restart it.
-func start(t *testing.T, dir string, cfg jetstream.Config) (fixture, func()) {
+func start(t testing.TB, dir string, cfg jetstream.Config) (fixture, func()) {
 	t.Helper()
 	server, err := jetstream.StartServer(jetstream.ServerConfig{Dir: filepath.Join(dir, "nats")})
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func start(t *testing.T, dir string, cfg jetstream.Config) (fixture, func()) {
 	}
 }
 
-func open(t *testing.T, cfg jetstream.Config) fixture {
+func open(t testing.TB, cfg jetstream.Config) fixture {
 	t.Helper()
 	f, stop := start(t, t.TempDir(), cfg)
 	t.Cleanup(stop)

@@ -191,14 +191,7 @@ func (b *Bus) free(ctx context.Context, subj string) error {
 
 // PurgeJournals removes what workers that died left of a group's journals.
 func (b *Bus) PurgeJournals(ctx context.Context, run, dispatch string) error {
-	s, err := b.js.Stream(ctx, JournalStream)
-	if err != nil {
-		return fmt.Errorf("nats: %s: %w", JournalStream, err)
-	}
-	if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject(run, JournalStream, dispatch+".*"))); err != nil {
-		return fmt.Errorf("nats: %s: %s: %w", JournalStream, dispatch, err)
-	}
-	return nil
+	return b.purge(ctx, JournalStream, subject(run, JournalStream, dispatch+".*"))
 }
 
 // Holds reports whether a queue still holds a message: one that was acked is gone. It waits a while for a broker that

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
 // ErrFenced is returned by Append when somebody else appended in between.
@@ -37,15 +40,14 @@ func OpenLog[T any](ctx context.Context, b *Bus, stream, run string) (*Log[T], [
 		if err != nil {
 			return nil, nil, err
 		}
+		l.last = last
 		fence := nats.NewMsg(subj)
 		fence.Header.Set(fenceHeader, "1")
-		ack, err := b.js.PublishMsg(ctx, fence, jetstream.WithExpectLastSequencePerSubject(last))
-		switch {
-		case err == nil:
-			l.last = ack.Sequence
+		if err = l.write(ctx, fence); err == nil {
 			return l, entries, nil
-		case !isWrongSequence(err):
-			return nil, nil, fmt.Errorf("nats: open %s: %w", subj, err)
+		}
+		if !errors.Is(err, ErrFenced) {
+			return nil, nil, err
 		}
 		// Something was appended since, or a replica that lags behind was read.
 		if err := wait(ctx, retryEvery); err != nil {
@@ -60,45 +62,84 @@ func ReadLog[T any](ctx context.Context, b *Bus, stream, run string) ([]T, error
 	return entries, err
 }
 
-// Append adds one entry durably.
+// entryHeader tells an entry whose answer was lost from another writer's.
+const entryHeader = "Verigraph-Entry"
+
+// Append adds one entry durably. It waits a while for a stream that has lost its leader.
 func (l *Log[T]) Append(ctx context.Context, entry T) error {
 	msg, err := l.bus.message(ctx, subject(l.run, l.stream, "log"), entry)
 	if err != nil {
 		return err
 	}
+	return l.write(ctx, msg)
+}
+
+func (l *Log[T]) write(ctx context.Context, msg *nats.Msg) error {
+	msg.Header.Set(entryHeader, nuid.Next())
+	return l.bus.settled(ctx, "append "+msg.Subject, func(ctx context.Context) error { return l.try(ctx, msg) })
+}
+
+func (l *Log[T]) try(ctx context.Context, msg *nats.Msg) error {
 	ack, err := l.bus.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(l.last))
-	if isWrongSequence(err) {
-		return fmt.Errorf("nats: %s: %w", msg.Subject, ErrFenced)
+	if err == nil {
+		l.last = ack.Sequence
 	}
-	if err != nil {
-		return fmt.Errorf("nats: append %s: %w", msg.Subject, err)
+	if !isWrongSequence(err) {
+		return err
 	}
-	l.last = ack.Sequence
+	// Perhaps it is this very entry, whose answer was lost, or another one on its way that came to nothing.
+	m, seq, err := l.bus.lastOf(ctx, l.stream, msg.Subject)
+	switch {
+	case err != nil:
+		return err
+	case seq <= l.last:
+		return errNotLast
+	case m.Header.Get(entryHeader) != msg.Header.Get(entryHeader):
+		return ErrFenced
+	}
+	l.last = seq
 	return nil
 }
 
+// logPage is how many entries are asked for at a time.
+const (
+	logPage      = 1000
+	logPageBytes = 16 << 20 // of what a client holds for one answer
+)
+
+// readLog asks any copy of the stream, so that it works while the stream has no leader. What a copy that is
+// behind leaves out is found by the first append.
 func readLog[T any](ctx context.Context, b *Bus, stream, subj string) (entries []T, last uint64, err error) {
-	s, err := b.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, 0, fmt.Errorf("nats: %s: %w", stream, err)
-	}
-	for next := uint64(1); ; {
-		got, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(subj))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return entries, last, nil
-		}
+	for {
+		page, err := jetstreamext.GetBatch(ctx, b.js, stream, logPage,
+			jetstreamext.GetBatchSeq(last+1), jetstreamext.GetBatchSubject(subj), jetstreamext.GetBatchMaxBytes(logPageBytes))
 		if err != nil {
 			return nil, 0, fmt.Errorf("nats: read %s: %w", subj, err)
 		}
-		last, next = got.Sequence, got.Sequence+1
-		if got.Header.Get(fenceHeader) != "" {
-			continue
+		before := "0"
+		for got, err := range page {
+			if errors.Is(err, jetstreamext.ErrNoMessages) {
+				return entries, last, nil
+			}
+			if err != nil {
+				return nil, 0, fmt.Errorf("nats: read %s: %w", subj, err)
+			}
+			if h := got.Header.Get(jetstream.LastSequenceHeader); h != before {
+				return nil, 0, fmt.Errorf("nats: read %s: entries between %s and %d did not arrive", subj, before, got.Sequence)
+			}
+			before, last = strconv.FormatUint(got.Sequence, 10), got.Sequence
+			if got.Header.Get(fenceHeader) != "" {
+				continue
+			}
+			var e T
+			if err := b.decode(ctx, got.Header, got.Data, &e); err != nil {
+				return nil, 0, fmt.Errorf("nats: %s: message %d: %w", stream, got.Sequence, err)
+			}
+			entries = append(entries, e)
 		}
-		var e T
-		if err := b.decode(ctx, got.Header, got.Data, &e); err != nil {
-			return nil, 0, fmt.Errorf("nats: %s: message %d: %w", stream, got.Sequence, err)
+		if before == "0" { // the page ends without a word when nobody answers in time
+			return nil, 0, fmt.Errorf("nats: read %s: %w", subj, context.DeadlineExceeded)
 		}
-		entries = append(entries, e)
 	}
 }
 
@@ -140,14 +181,17 @@ func (b *Bus) PutSetAside(ctx context.Context, run, dispatch string, v any) erro
 
 // Keys lists the last subject tokens (dispatch ids) that a stream holds for a run, with counts.
 func (b *Bus) Keys(ctx context.Context, stream, run string) (map[string]uint64, error) {
-	s, err := b.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, fmt.Errorf("nats: %s: %w", stream, err)
-	}
 	prefix := subject(run, stream, "")
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	var info *jetstream.StreamInfo
+	err := b.settled(ctx, stream, func(ctx context.Context) error {
+		s, err := b.js.Stream(ctx, stream)
+		if err == nil {
+			info, err = s.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("nats: %s: %w", stream, err)
+		return nil, err
 	}
 	keys := make(map[string]uint64, len(info.State.Subjects))
 	for subj, n := range info.State.Subjects {
@@ -204,27 +248,28 @@ type State[T any] struct {
 
 // States reads all values below a prefix that ends with a dot.
 func States[T any](ctx context.Context, b *Bus, prefix string) ([]State[T], error) {
-	w, err := b.state.Watch(ctx, prefix+"*", jetstream.IgnoreDeletes())
+	const bucket = "$KV.verigraph_state."
+	all, err := jetstreamext.GetLastMsgsFor(ctx, b.js, "KV_verigraph_state", []string{bucket + prefix + "*"})
 	if err != nil {
 		return nil, fmt.Errorf("nats: state %s: %w", prefix, err)
 	}
-	defer func() { _ = w.Stop() }() // it goes by itself
 	var out []State[T]
-	for {
-		select {
-		case e := <-w.Updates():
-			if e == nil { // all that there was
-				return out, nil
-			}
-			var v T
-			if err := json.Unmarshal(e.Value(), &v); err != nil {
-				return nil, fmt.Errorf("nats: state %s: %w", e.Key(), err)
-			}
-			out = append(out, State[T]{v, e.Revision()})
-		case <-ctx.Done():
-			return nil, fmt.Errorf("nats: state %s: %w", prefix, ctx.Err())
+	for got, err := range all {
+		switch {
+		case errors.Is(err, jetstreamext.ErrNoMessages):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("nats: state %s: %w", prefix, err)
+		case len(got.Data) == 0: // it was deleted
+			continue
 		}
+		var v T
+		if err := json.Unmarshal(got.Data, &v); err != nil {
+			return nil, fmt.Errorf("nats: state %s: %w", strings.TrimPrefix(got.Subject, bucket), err)
+		}
+		out = append(out, State[T]{v, got.Sequence})
 	}
+	return out, nil
 }
 
 // GetState reads a value stored by PutState and reports whether it exists. On a cluster it may be an earlier one for a

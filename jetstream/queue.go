@@ -47,14 +47,16 @@ func (b *Bus) publishOnce(ctx context.Context, stream, run, key string, v any) e
 	if err != nil {
 		return err
 	}
-	_, err = b.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
-	if isWrongSequence(err) {
-		return nil // it waits there already
-	}
-	if err != nil {
-		return fmt.Errorf("nats: publish %s: %w", msg.Subject, err)
-	}
-	return nil
+	return b.settled(ctx, "publish "+msg.Subject, func(ctx context.Context) error {
+		_, err := b.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0))
+		switch {
+		case codeOf(err) == wrongSequenceInFlight: // it may still come to nothing
+			return errNotLast
+		case isWrongSequence(err):
+			return nil // it waits there already
+		}
+		return err
+	})
 }
 
 // Takers is what the takers of a stream do. Counts are messages, but for Asking.
@@ -67,12 +69,16 @@ type Takers struct {
 
 // Takers asks the server who takes from a stream. Without a consumer nobody ever did: all is zero.
 func (b *Bus) Takers(ctx context.Context, stream, run string) (Takers, error) {
-	c, err := b.js.Consumer(ctx, stream, durable(run))
+	var c jetstream.Consumer
+	err := b.settled(ctx, "consumer of "+stream, func(ctx context.Context) (err error) {
+		c, err = b.js.Consumer(ctx, stream, durable(run))
+		return err
+	})
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return Takers{}, nil
 	}
 	if err != nil {
-		return Takers{}, fmt.Errorf("nats: consumer of %s: %w", stream, err)
+		return Takers{}, err
 	}
 	info := c.CachedInfo() // just asked for
 	return Takers{Held: info.NumAckPending, Queued: int(info.NumPending), Asking: info.NumWaiting}, nil
@@ -120,7 +126,7 @@ func (q *Queue[T]) open(ctx context.Context, got jetstream.Msg) (*Message[T], er
 	if err != nil {
 		return nil, fmt.Errorf("nats: %s: %w", q.stream, err)
 	}
-	m := &Message[T]{msg: got, Deliveries: int(meta.NumDelivered), Trace: got.Headers().Get(traceHeader), stop: make(chan struct{})}
+	m := &Message[T]{bus: q.bus, msg: got, Deliveries: int(meta.NumDelivered), Trace: got.Headers().Get(traceHeader), stop: make(chan struct{})}
 	if err := q.bus.decode(ctx, got.Headers(), got.Data(), &m.Value); err != nil {
 		return nil, q.unreadable(ctx, got, m.Deliveries, err)
 	}
@@ -157,6 +163,7 @@ type Message[T any] struct {
 	// Trace is the traceparent that it was published with.
 	Trace string
 
+	bus  *Bus
 	msg  jetstream.Msg
 	stop chan struct{}
 	done sync.WaitGroup
@@ -186,10 +193,12 @@ func (m *Message[T]) release() {
 // Ack removes the value from the queue; the next stage must hold the result by now.
 func (m *Message[T]) Ack(ctx context.Context) error {
 	m.release()
-	if err := m.msg.DoubleAck(ctx); err != nil && !errors.Is(err, nats.ErrMsgAlreadyAckd) {
-		return fmt.Errorf("nats: ack %s: %w", m.msg.Subject(), err)
-	}
-	return nil
+	return m.bus.settled(ctx, "ack "+m.msg.Subject(), func(ctx context.Context) error {
+		if err := m.msg.DoubleAck(ctx); !errors.Is(err, nats.ErrMsgAlreadyAckd) {
+			return err
+		}
+		return nil
+	})
 }
 
 // Nak gives the value back; it is delivered again after the delay.

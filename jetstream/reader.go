@@ -34,17 +34,29 @@ type Entry[T any] struct {
 
 // NewReader opens a stream at its beginning.
 func NewReader[T any](ctx context.Context, b *Bus, stream, run string) (*Reader[T], error) {
-	s, err := b.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, fmt.Errorf("nats: %s: %w", stream, err)
-	}
-	return &Reader[T]{bus: b, name: stream, stream: s, filter: subject(run, stream, ">"), next: 1}, nil
+	r := &Reader[T]{bus: b, name: stream, filter: subject(run, stream, ">"), next: 1}
+	err := b.settled(ctx, stream, func(ctx context.Context) (err error) {
+		r.stream, err = b.js.Stream(ctx, stream)
+		return err
+	})
+	return r, err
+}
+
+// FromStart is a reader of the same stream at its beginning.
+func (r *Reader[T]) FromStart() *Reader[T] {
+	other := *r
+	other.next = 1
+	return &other
 }
 
 // Next waits for the next message. One that cannot be read is set aside and passed over.
 func (r *Reader[T]) Next(ctx context.Context) (Entry[T], error) {
 	for {
-		got, err := r.stream.GetMsg(ctx, r.next, jetstream.WithGetMsgSubject(r.filter))
+		var got *jetstream.RawStreamMsg
+		err := r.bus.settled(ctx, "read "+r.name, func(ctx context.Context) (err error) {
+			got, err = r.stream.GetMsg(ctx, r.next, jetstream.WithGetMsgSubject(r.filter))
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return Entry[T]{}, ctx.Err()
@@ -54,7 +66,7 @@ func (r *Reader[T]) Next(ctx context.Context) (Entry[T], error) {
 			}
 			continue
 		case err != nil:
-			return Entry[T]{}, fmt.Errorf("nats: read %s: %w", r.name, err)
+			return Entry[T]{}, err
 		}
 		r.next = got.Sequence + 1
 		e := Entry[T]{Sequence: got.Sequence, Trace: got.Header.Get(traceHeader)}
@@ -75,15 +87,17 @@ func (r *Reader[T]) Next(ctx context.Context) (Entry[T], error) {
 
 // Delete removes a message that was used up; one that is gone is no error.
 func (r *Reader[T]) Delete(ctx context.Context, sequence uint64) error {
-	err := r.stream.DeleteMsg(ctx, sequence)
-	if err == nil {
-		return nil
-	}
-	// The client gives the server's code as text only, so that the stream itself is asked.
-	if _, missing := r.stream.GetMsg(ctx, sequence); errors.Is(missing, jetstream.ErrMsgNotFound) {
-		return nil
-	}
-	return fmt.Errorf("nats: delete %d from %s: %w", sequence, r.name, err)
+	return r.bus.settled(ctx, fmt.Sprintf("delete %d from %s", sequence, r.name), func(ctx context.Context) error {
+		err := r.stream.DeleteMsg(ctx, sequence)
+		if err == nil {
+			return nil
+		}
+		// The client gives the server's code as text only, so that the stream itself is asked.
+		if _, missing := r.stream.GetMsg(ctx, sequence); errors.Is(missing, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		return err
+	})
 }
 
 // PublishOnce stores one value under a key of a stream; it returns when the stream holds it durably. A
@@ -100,14 +114,17 @@ func (b *Bus) SetAsideRecords(ctx context.Context, run string) ([]AsideRecord, e
 
 // DeleteSetAside removes one of them; one that is gone is no error.
 func (b *Bus) DeleteSetAside(ctx context.Context, run, dispatch string) error {
-	s, err := b.js.Stream(ctx, SetAside)
-	if err != nil {
-		return fmt.Errorf("nats: %s: %w", SetAside, err)
-	}
-	if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject(run, SetAside, dispatch))); err != nil {
-		return fmt.Errorf("nats: %s: %s: %w", SetAside, dispatch, err)
-	}
-	return nil
+	return b.purge(ctx, SetAside, subject(run, SetAside, dispatch))
+}
+
+func (b *Bus) purge(ctx context.Context, stream, subj string) error {
+	return b.settled(ctx, "purge "+subj, func(ctx context.Context) error {
+		s, err := b.js.Stream(ctx, stream)
+		if err != nil {
+			return err
+		}
+		return s.Purge(ctx, jetstream.WithPurgeSubject(subj))
+	})
 }
 
 // DeleteParts frees the parts of messages of one key that travelled through the blob store.

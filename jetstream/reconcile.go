@@ -106,14 +106,21 @@ func (b *Bus) bucket(ctx context.Context, cfg jetstream.KeyValueConfig) (kv jets
 	return kv, err
 }
 
-// A cluster that has just started, or lost its leader, is asked again for a while.
+// A cluster that has just started, or lost its leader, is asked again for a while. What nobody answers is
+// asked again soon, since a call that began before an election (4 to 9 s) waits beyond its end.
 const (
 	clusterPatience = 20 * time.Second
-	clusterTry      = 5 * time.Second
+	clusterElection = 10 * time.Second
+	clusterTry      = time.Second
+	clusterLateTry  = 5 * time.Second // where the server is slow and not without a leader
 )
+
+// errNotLast is a copy that is behind, or an entry on its way.
+var errNotLast = errors.New("the last entry is not known yet")
 
 // Codes of the server's API.
 const (
+	codeInsufficient   jetstream.ErrorCode = 10023
 	codeUnavailable    jetstream.ErrorCode = 10008 // the cluster has no leader
 	codeNoPeers        jetstream.ErrorCode = 10005 // too few servers for the replicas
 	codeNotClustered   jetstream.ErrorCode = 10074
@@ -123,10 +130,14 @@ const (
 	codeNotEnabledHere jetstream.ErrorCode = 10039
 )
 
-// settled does something until the cluster is able to, and says what stands against it.
+// settled does something that may be repeated until the cluster is able to, and says what stands against it.
 func (b *Bus) settled(ctx context.Context, what string, do func(context.Context) error) error {
 	for begun := time.Now(); ; {
-		try, cancel := context.WithTimeout(ctx, clusterTry)
+		limit := clusterTry
+		if time.Since(begun) > clusterElection {
+			limit = clusterLateTry
+		}
+		try, cancel := context.WithTimeout(ctx, limit)
 		err := do(try)
 		cancel()
 		if err == nil {
@@ -158,11 +169,19 @@ func away(err error) bool {
 func passing(err error) bool {
 	code := codeOf(err)
 	return away(err) || code == codeUnavailable || code == codeOffline ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders)
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNotLast) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
+
+// ErrUnanswered says what a broker that answers nothing may suffer from. A nats-server that could not write goes on
+// and answers nothing that has to be stored.
+var ErrUnanswered = errors.New("no answer (if this stays: the disk of NATS may be full; with room again, nats-server has to be started anew)")
 
 func (b *Bus) explained(what string, err error) error {
 	switch code := codeOf(err); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("nats: %s: %w: %w", what, err, ErrUnanswered)
+	case code == codeInsufficient:
+		return fmt.Errorf("nats: %s: the store of NATS is full (its max_file_store, or the account's limit): %w", what, err)
 	case code == codeNotYetEnabled || code == codeNotEnabledHere || errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("nats: %s: JetStream is not enabled on this server or account: %w", what, err)
 	case !b.cfg.Manage && (errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) || code == codeUnknownStream):

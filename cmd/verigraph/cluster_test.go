@@ -53,11 +53,17 @@ func (p *proc) text() (string, <-chan struct{}) {
 // await returns the log once it holds text.
 func (p *proc) await(t *testing.T, text string) string {
 	t.Helper()
+	return p.awaitAfter(t, 0, text)
+}
+
+// awaitAfter is await for what comes after the first bytes of the log.
+func (p *proc) awaitAfter(t *testing.T, after int, text string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	for {
 		log, grew := p.text()
-		if strings.Contains(log, text) {
+		if strings.Contains(log[after:], text) {
 			return log
 		}
 		select {

@@ -42,7 +42,7 @@ func testsOfTheRepository(t *testing.T) map[string]bool {
 func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
 	t.Parallel()
 	defined, named := testsOfTheRepository(t), 0
-	for _, doc := range []string{"trainer.md", "import.md", "delivery.md"} {
+	for _, doc := range []string{"trainer.md", "import.md", "delivery.md", "operations.md"} {
 		data, err := os.ReadFile(root + "docs/" + doc)
 		require.NoError(t, err)
 		for _, m := range namedTest.FindAllStringSubmatch(string(data), -1) {

@@ -19,5 +19,5 @@ func newRoot() *cobra.Command {
 		Short: "Rollouts with evidence for RL training: run, submit, inspect",
 	},
 		newRun(), newSubmit(), newStatus(), newAside(), newGraph(), newProbe(), newImport(), newReplay(), newReport(), newSandbox(),
-		newScore(), newVerify(), newView(), newConfig(), newPermissions(), newEval())
+		newScore(), newVerify(), newView(), newConfig(), newPermissions(), newSizing(), newEval())
 }

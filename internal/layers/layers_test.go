@@ -42,6 +42,7 @@ var adapters = map[string][]string{
 	"github.com/prometheus/":            {"cmd/"},
 	"github.com/spf13/":                 {"cmd/"},
 	"go.opentelemetry.io/":              {"cmd/"},
+	"github.com/synadia-io/":            {"jetstream"},
 	"gocloud.dev/":                      {"blob"},
 	"github.com/landlock-lsm/":          {"sandbox"},
 	"github.com/elastic/go-seccomp-bpf": {"sandbox"},

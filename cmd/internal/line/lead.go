@@ -44,6 +44,9 @@ type Lead struct {
 	// shares are set where the run shares the workers with others.
 	shares *shares
 
+	backlog *jetstream.Reader[leader.BacklogItem]
+	scored  *jetstream.Queue[trajectory.ScoredGroup]
+
 	mu      sync.Mutex
 	leader  *leader.Leader // nil while standing by
 	last    *leader.Leader // the newest one, also when its term is over
@@ -76,9 +79,12 @@ func newLead(cfg config.Config, bus *jetstream.Bus, blobs *blob.Store, keep func
 	return l
 }
 
-// begin starts the first term right away if nobody else leads, so that whoever built the server finds a
-// leader.
+// begin opens what every term needs, so that a later one finds it without the cluster's help, and starts the
+// first term right away if nobody else leads, so that whoever built the server finds a leader.
 func (l *Lead) begin(ctx context.Context) error {
+	if err := l.open(ctx); err != nil {
+		return err
+	}
 	ok, err := l.lease.TryAcquire(ctx, l.address, l.alone)
 	if err != nil || !ok {
 		return err
@@ -86,25 +92,53 @@ func (l *Lead) begin(ctx context.Context) error {
 	return l.rebuild(ctx)
 }
 
+func (l *Lead) open(ctx context.Context) (err error) {
+	if l.backlog == nil {
+		if l.backlog, err = jetstream.NewReader[leader.BacklogItem](ctx, l.bus, jetstream.Backlog, l.cfg.Run); err != nil {
+			l.backlog = nil
+			return err
+		}
+	}
+	if l.scored == nil {
+		l.scored, err = jetstream.NewQueue[trajectory.ScoredGroup](ctx, l.bus, jetstream.Scored, l.cfg.Run)
+	}
+	return err
+}
+
+// standby is how often a server that does not lead asks whether it may, and waits how long one waits for the
+// answer, by how often none came. Both are short: a dead leader is to be followed within 10 s.
+const standby = 250 * time.Millisecond
+
+func waits(unanswered int) time.Duration {
+	if unanswered < 10 { // as long as an election may take
+		return time.Second
+	}
+	return time.Second << min(unanswered-9, 6)
+}
+
 // Run leads whenever it can until ctx ends.
 func (l *Lead) Run(ctx context.Context) error {
 	leads := l.current() != nil // by begin
-	for failed := 0; ; {
+	for failed, unanswered := 0, 0; ; {
+		pause := min(standby, l.cfg.NATS.AckWait/5)
 		if !leads {
-			ok, err := l.lease.TryAcquire(ctx, l.address, false)
-			if err == nil && ok {
-				err = l.rebuild(ctx)
-			}
-			if leads = err == nil && ok; err != nil && ctx.Err() == nil {
+			var err error
+			leads, err = l.acquire(ctx, waits(unanswered))
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				unanswered = 0
+			default:
+				unanswered++
 				l.log.Warn("cannot lead yet", zap.Error(err))
 				l.cannot(err)
-				failed++
 			}
 		}
 		if leads {
 			start := time.Now()
 			err := l.term(ctx)
-			leads = false
+			leads, pause = false, min(time.Second, l.cfg.NATS.AckWait/5)
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -123,9 +157,28 @@ func (l *Lead) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(min(time.Second, l.cfg.NATS.AckWait/5)):
+		case <-time.After(pause):
 		}
 	}
+}
+
+// acquire takes the lease, if it is to be had, and makes a leader, which takes as long as it takes: the lease is
+// held meanwhile.
+func (l *Lead) acquire(ctx context.Context, limit time.Duration) (bool, error) {
+	if ok, err := l.ask(ctx, limit); err != nil || !ok {
+		return false, err
+	}
+	err := l.rebuild(ctx)
+	return err == nil, err
+}
+
+func (l *Lead) ask(ctx context.Context, limit time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := l.open(ctx); err != nil {
+		return false, err
+	}
+	return l.lease.TryAcquire(ctx, l.address, false)
 }
 
 // term runs the leader that rebuild made until it fails or the lease is lost.
@@ -147,39 +200,52 @@ func (l *Lead) term(ctx context.Context) error {
 	return err
 }
 
-// rebuild makes a leader from the logs.
+// rebuild makes a leader from the logs, and holds the lease meanwhile: those of a long run take longer than it.
 func (l *Lead) rebuild(ctx context.Context) error {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	g, within := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.lease.Hold(within, l.address) })
+	var cur *leader.Leader
+	g.Go(func() (err error) {
+		defer done()
+		cur, err = l.fromLogs(within)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	l.set(cur)
+	l.log.Info("leads", zap.String("run", l.cfg.Run))
+	return nil
+}
+
+func (l *Lead) fromLogs(ctx context.Context) (*leader.Leader, error) {
 	epoch, err := l.bus.NextEpoch(ctx, l.cfg.Run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ledger, events, err := jetstream.OpenLog[leader.Event](ctx, l.bus, jetstream.Ledger, l.cfg.Run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	batches, records, err := jetstream.OpenLog[leader.BatchRecord](ctx, l.bus, jetstream.Batches, l.cfg.Run)
 	if err != nil {
-		return err
-	}
-	st := leaderStreams{bus: l.bus, run: l.cfg.Run}
-	if st.backlog, err = jetstream.NewReader[leader.BacklogItem](ctx, l.bus, jetstream.Backlog, l.cfg.Run); err != nil {
-		return err
-	}
-	if st.scored, err = jetstream.NewQueue[trajectory.ScoredGroup](ctx, l.bus, jetstream.Scored, l.cfg.Run); err != nil {
-		return err
+		return nil, err
 	}
 	var share func(int) int
 	if l.shares != nil {
 		if err := l.shares.look(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		share = l.shares.may
 	}
+	st := leaderStreams{l.bus, l.cfg.Run, l.backlog.FromStart(), l.scored}
 	streams, log := leader.Streams(st), leader.Log[leader.BatchRecord](batches)
 	if l.tracer != nil {
 		streams, log = tracedStreams{st, l.tracer, &l.taken}, tracedBatches{log, l.tracer, &l.taken}
 	}
-	cur, err := leader.New(l.cfg.Leader, leader.Deps{
+	return leader.New(l.cfg.Leader, leader.Deps{
 		Share:   share,
 		Streams: streams, Ledger: ledger, Batches: log, Objects: l.blobs, Archive: l.keep, Epoch: epoch, Log: l.log,
 		Encode: func(w *bytes.Buffer, m dataset.Meta, rows []dataset.Row) error { return parquet.Write(w, m, rows) },
@@ -188,11 +254,6 @@ func (l *Lead) rebuild(ctx context.Context) error {
 			return errors.Join(l.bus.PurgeJournals(ctx, l.cfg.Run, dispatch), l.bus.DeleteParts(ctx, l.cfg.Run, dispatch))
 		},
 	}, events, records)
-	if err != nil {
-		return err
-	}
-	l.set(cur)
-	return nil
 }
 
 func (l *Lead) set(cur *leader.Leader) {
@@ -205,11 +266,10 @@ func (l *Lead) set(cur *leader.Leader) {
 	l.changed = make(chan struct{})
 }
 
-// cannot keeps why nobody leads here, for those who ask. A nats-server that could not write to its store goes on and
-// answers nothing that has to be stored.
+// cannot keeps why nobody leads here, for those who ask.
 func (l *Lead) cannot(why error) {
-	if errors.Is(why, context.DeadlineExceeded) || errors.Is(why, jetstream.ErrLeaseLost) {
-		why = fmt.Errorf("%w (if this stays: the disk of NATS may be full; with room again, nats-server has to be started anew)", why)
+	if silent := errors.Is(why, context.DeadlineExceeded) || errors.Is(why, jetstream.ErrLeaseLost); silent && !errors.Is(why, jetstream.ErrUnanswered) {
+		why = fmt.Errorf("%w: %w", why, jetstream.ErrUnanswered)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
