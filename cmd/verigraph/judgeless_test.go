@@ -55,12 +55,10 @@ func brokenJudge(t *testing.T, mode string) string {
 
 func TestRunWhoseJudgeNeverWorksEndsWithEveryAffectedRolloutUnscored(t *testing.T) {
 	t.Parallel()
-	conf := filepath.Join(t.TempDir(), "c.yaml")
-	require.NoError(t, os.WriteFile(conf, []byte(`
-reward:
-  canaries: {every: 400ms, paused: 50ms, max_pause: 300ms}
-  openai: {model: m, timeout: 5m, deadline: 10m}
-`), 0o600))
+	const broken = "every: 400ms, paused: 50ms, max_pause: 300ms"
+	conf := func(t *testing.T, canaries string) string {
+		return write(t, "c.yaml", "reward:\n  canaries: {"+canaries+"}\n  openai: {model: m, timeout: 5m, deadline: 10m}\n")
+	}
 	dir := t.TempDir()
 	for _, name := range []string{"questions.jsonl", "labels.jsonl"} { // of the question with derived claims
 		all, err := os.ReadFile(root + "examples/dabench/" + name)
@@ -74,9 +72,13 @@ reward:
 	run := func(t *testing.T, mode string) (code int, stderr string, s summary, rewards map[string]*float64, judged map[string]bool) {
 		t.Helper()
 		out := t.TempDir()
+		canaries := broken
+		if mode == "" { // a judge that works has the time for it, also on a busy machine
+			canaries = "every: 2m, paused: 1s, max_pause: 2m"
+		}
 		code, _, stderr = verigraph(t, dabenchArgs(out, root+"examples/dabench/script.jsonl", "--prompts", filepath.Join(dir, "questions.jsonl"),
 			"--labels", filepath.Join(dir, "labels.jsonl"), "--group-size", "4",
-			"--config", conf, "--judge", brokenJudge(t, mode))...)
+			"--config", conf(t, canaries), "--judge", brokenJudge(t, mode))...)
 		require.FileExists(t, filepath.Join(out, "summary.json"), stderr)
 		rewards, judged = map[string]*float64{}, map[string]bool{}
 		for _, e := range readIndex(t, out) {
