@@ -146,7 +146,6 @@ func judge(tier Tier, checks map[string]string) error {
 // selfTestCell is the self-test with what it must know of the host.
 func (s *Sandbox) selfTestCell(secret string) string {
 	l := s.cfg.Limits
-	exe, _ := os.Executable()
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = "/home"
@@ -166,7 +165,7 @@ func (s *Sandbox) selfTestCell(secret string) string {
 		return string(b)
 	}
 	return fmt.Sprintf("HOST_FILE = %s\nHOST_DIR = %s\nHOST_HOME = %s\nENVIRONMENT = %s\nLIMITS = %s\n%s",
-		quote(secret), quote(filepath.Dir(exe)), quote(filepath.Join(home, ".ssh")), quote(names), quote(limits), selftestSource)
+		quote(secret), quote(filepath.Dir(secret)), quote(filepath.Join(home, ".ssh")), quote(names), quote(limits), selftestSource)
 }
 
 // silent is a Host that has no graph.

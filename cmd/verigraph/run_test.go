@@ -25,6 +25,10 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.MaybeInit()
+	if os.Getenv(asProgram) != "" {
+		_ = os.Unsetenv(asProgram)
+		main()
+	}
 	patience.Main(m, func() { _ = os.RemoveAll(builtDir) }) // nothing where nothing was built
 }
 

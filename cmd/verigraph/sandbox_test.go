@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,34 @@ func TestSandboxCheckPrintsTheTierAndEveryCheck(t *testing.T) {
 	require.Regexp(t, `(?m)^  no_sockets +holds$`, stdout)
 	require.Regexp(t, `(?m)^  rlimit_as +holds$`, stdout)
 	require.NotContains(t, stdout, "FAILS")
+}
+
+// Sessions see a /tmp of their own and the host's /usr: neither is a fault of the host because the program stands there, as
+// it does in an image.
+func TestTheProgramMayStandInADirectoryThatSessionsSee(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program, err := os.CreateTemp("/tmp", "verigraph-*")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.Remove(program.Name()) })
+	require.NoError(t, program.Close())
+	require.NoError(t, os.Remove(program.Name()))
+	if os.Link(self, program.Name()) != nil { // another file system
+		data, err := os.ReadFile(self)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(program.Name(), data, 0o755))
+	}
+	check := []string{"sandbox", "check", "--python", root + ".venv/sandbox/bin/python", "--min-tier", "none"}
+	code, here, stderr := verigraph(t, check...)
+	require.Zero(t, code, stderr)
+	cmd := exec.CommandContext(t.Context(), program.Name(), check...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	tier := regexp.MustCompile(`(?m)^tier +\S+$`)
+	require.NotEmpty(t, tier.FindString(here))
+	require.Equal(t, tier.FindString(here), tier.FindString(string(out)), "a lower tier: %s", out)
 }
 
 func TestSandboxCheckNamesWhatIsMissingInOneLine(t *testing.T) {
