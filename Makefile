@@ -351,8 +351,9 @@ test-sft-readers: build python $(SWIFT)/.ready $(ORACLE)/.ready ## load a corpus
 # The whole benchmarks are not part of this repository: BENCHMARKS holds dabench/, tablebench/ and dabstep/.
 BENCHMARKS ?=
 
-eval-benchmarks: python ## import and audit whole benchmarks, count the faults of their rules, evaluate all of DABench by a script
+eval-benchmarks: python ## import and audit whole benchmarks, count the faults of their rules, derive labels from the data, evaluate all of DABench by a script
 	VERIGRAPH_BENCHMARKS=$(BENCHMARKS) go test -count=1 -v -timeout 60m -run 'Whole|FaultsOfTheOfficialRules' ./cmd/verigraph
+	$(SANDBOX)/bin/python -W ignore eval/gold/dabench.py $(BENCHMARKS)/dabench
 
 .PHONY: eval-benchmarks
 

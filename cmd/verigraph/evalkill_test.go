@@ -1,10 +1,15 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +17,8 @@ import (
 
 	"github.com/verigraph/verigraph/dataset/archive"
 	"github.com/verigraph/verigraph/eval"
+	"github.com/verigraph/verigraph/policy/scripted"
+	"github.com/verigraph/verigraph/task"
 )
 
 // asProgram makes this test binary the program: a process of its own, which can be killed.
@@ -50,27 +57,72 @@ func killWhen(t *testing.T, out string, scored int, args ...string) {
 	require.ErrorContains(t, err, "killed", log.String())
 }
 
+// doorkeeper holds the calls of all questions but the first few, so that an evaluation can't end.
+type doorkeeper struct {
+	next http.Handler
+
+	mu   sync.Mutex
+	open int
+	in   map[string]bool
+}
+
+func (d *doorkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if id, _, _, err := task.ParseRequestID(r.Header.Get("X-Request-Id")); err == nil && r.URL.Path == "/v1/completions" && !d.lets(id.Dispatch) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the caller is gone
+		<-r.Context().Done()
+		return
+	}
+	d.next.ServeHTTP(w, r)
+}
+
+func (d *doorkeeper) lets(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.in) < d.open {
+		d.in[id] = true
+	}
+	return d.in[id]
+}
+
+func (d *doorkeeper) opens(to int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = to
+}
+
 func TestAnEvaluationThatIsKilledTwiceGivesWhatAnUninterruptedOneGivesAndScoresNothingTwice(t *testing.T) {
 	t.Parallel()
-	args := func(out string, extra ...string) []string {
-		return evalArgs(out, root+"examples/dabench/solutions.jsonl", append([]string{"--limit", "12"}, extra...)...)
-	}
-	whole, broken := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	code, _, stderr := verigraph(t, args(whole)...)
-	require.Zero(t, code, stderr)
-
-	killWhen(t, filepath.Join(broken, "dabench"), 1, args(broken)...)
-	first, err := archive.ReadIndex(filepath.Join(broken, "dabench"))
+	const items = 8
+	script, err := scripted.LoadScript(root + "examples/dabench/solutions.jsonl")
 	require.NoError(t, err)
-	killWhen(t, filepath.Join(broken, "dabench"), len(first)+1, args(broken, "--resume")...)
-	m, err := eval.ReadManifest(broken)
+	engine, err := scripted.New(script, scripted.Defaults())
+	require.NoError(t, err)
+	door := &doorkeeper{next: engine, in: map[string]bool{}}
+	server := httptest.NewServer(door)
+	defer server.Close()
+	args := func(out string, extra ...string) []string {
+		return append([]string{
+			"eval", "run", "--benchmark", "dabench", "--prompts", root + "examples/dabench/questions.jsonl",
+			"--labels", root + "examples/dabench/labels.jsonl", "--data-dir", tables, "--policy", server.URL, "--model", "scripted",
+			"--tokenizer", root + "policy/scripted", "--limit", strconv.Itoa(items),
+			"--python", root + ".venv/sandbox/bin/python", "--replay=false", "--out", out,
+		}, extra...)
+	}
+	out := filepath.Join(t.TempDir(), "killed")
+	door.opens(2)
+	killWhen(t, filepath.Join(out, "dabench"), 1, args(out)...)
+	first, err := archive.ReadIndex(filepath.Join(out, "dabench"))
+	require.NoError(t, err)
+	door.opens(4)
+	killWhen(t, filepath.Join(out, "dabench"), len(first)+1, args(out, "--resume")...)
+	m, err := eval.ReadManifest(out)
 	require.NoError(t, err)
 	require.False(t, m.Runs[0].Complete)
-	code, _, stderr = verigraph(t, args(broken, "--resume")...)
+	door.opens(items)
+	code, _, stderr := verigraph(t, args(out, "--resume")...)
 	require.Zero(t, code, stderr)
 
-	require.Equal(t, stable(t, whole), stable(t, broken))
-	entries, err := archive.ReadIndex(filepath.Join(broken, "dabench"))
+	entries, err := archive.ReadIndex(filepath.Join(out, "dabench"))
 	require.NoError(t, err)
 	require.Equal(t, first, entries[:len(first)], "what was scored before the first kill stays as it is")
 	seen := map[string]bool{}
@@ -78,5 +130,9 @@ func TestAnEvaluationThatIsKilledTwiceGivesWhatAnUninterruptedOneGivesAndScoresN
 		require.False(t, seen[e.RolloutID], "%s was scored twice", e.RolloutID)
 		seen[e.RolloutID] = true
 	}
-	require.Len(t, seen, 12)
+	require.Len(t, seen, items)
+	whole := filepath.Join(t.TempDir(), "whole")
+	code, _, stderr = verigraph(t, args(whole)...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, stable(t, whole), stable(t, out))
 }

@@ -9,6 +9,7 @@ import (
 
 // wrote holds for a batch at the moment when it is there.
 func (w *world) wrote(r BatchRecord) {
+	w.checkSize(r)
 	if r.Validate || w.cfg.MaxStaleness == NoStaleness {
 		return
 	}
@@ -64,6 +65,7 @@ func (w *world) check(report *lengthReport) {
 		w.fail("rebuilt ledger %+v, want %+v", q.Ledger, p.Ledger)
 	}
 	w.checkPrompts()
+	w.checkOutcomes(p.Ledger)
 	var want []string
 	for _, r := range w.leader.Batches() {
 		_, stored := w.durable.objects[r.Object]

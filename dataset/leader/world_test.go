@@ -56,6 +56,7 @@ type world struct {
 			seen          []string
 		}
 	}
+	prompts []string           // of the backlog
 	weights int                // made so far
 	facts   map[string]sampled // by dispatch, as the workers know it
 }
@@ -66,6 +67,7 @@ type sampled struct {
 	weights  []int // that its tokens are of
 	validate bool
 	varies   bool
+	rewarded int // members
 }
 
 // job is a group in the hands of a worker.
@@ -95,9 +97,7 @@ func (w *world) NextScored(context.Context) (Held[trajectory.ScoredGroup], error
 
 func (w *world) Publish(_ context.Context, d task.Dispatch) error {
 	return w.fault(func() {
-		if _, waits := w.durable.work[d.ID]; waits {
-			return
-		}
+		w.checkPublished(d)
 		took := time.Duration(1+w.rng.IntN(6)) * time.Second
 		if w.long[d.Prompt.ID] {
 			took *= 12
@@ -284,6 +284,7 @@ func (w *world) group(j job) trajectory.ScoredGroup {
 			t.Segments[0].LogProbs, t.Segments[0].Spans = nil, nil
 		default:
 			accuracies[right] = true
+			fact.rewarded++
 		}
 		g.Group.Trajectories, g.Scores = append(g.Group.Trajectories, t), append(g.Scores, s)
 	}

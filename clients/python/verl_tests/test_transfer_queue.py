@@ -56,6 +56,13 @@ def submit(manager: RemoteRolloutManagerTQ, uids: list[str], validate: bool = Fa
     return manager.generate_sequences(batch)
 
 
+def handed_over(manager: RemoteRolloutManagerTQ, uids: list[str], validate: bool = False) -> None:
+    """submit, and the end of what it began."""
+    thread = submit(manager, uids, validate)
+    thread.join(600)
+    assert not thread.is_alive(), "the groups did not end within ten minutes"
+
+
 def buffer(kind=ReplayBuffer, mode="sync", **more):
     return kind(
         trainer_mode=mode,
@@ -74,7 +81,7 @@ def read(meta, *fields):
 
 def test_rows_go_through_the_queue_and_come_out_of_the_replay_buffer(line):
     service = FakeService()
-    submit(line(service), ["a", "b"]).join(60)
+    handed_over(line(service), ["a", "b"])
     meta, _ = buffer().sample(global_steps=5, partition_id="train", batch_size=2)
     assert sorted(meta.keys) == ["a_0_0", "a_1_0", "a_2_0", "b_0_0", "b_1_0", "b_2_0"]
     for tag in meta.tags:
@@ -106,7 +113,7 @@ def test_rows_go_through_the_queue_and_come_out_of_the_replay_buffer(line):
 def test_verls_grpo_over_the_queue_takes_one_value_per_rollout(line):
     service = FakeService()
     service.segments = 2
-    submit(line(service), ["a", "b"]).join(60)
+    handed_over(line(service), ["a", "b"])
     meta, _ = buffer().sample(global_steps=5, partition_id="train", batch_size=2)
     assert len(meta.keys) == 12
     data = read(meta, "uid", "response_mask", "rm_scores")
@@ -133,7 +140,7 @@ def test_a_lost_rollout_is_left_out_and_a_lost_group_is_a_failure(line):
     service = FakeService()
     service.lost = {("a", 1), ("b", 0), ("b", 1)}
     service.failed = {"c": "no sandbox"}
-    submit(line(service), ["a", "b", "c", "d"]).join(60)
+    handed_over(line(service), ["a", "b", "c", "d"])
     tags = tq.kv_list("train")["train"]
     assert {u: tags[u]["status"] for u in "abcd"} == {
         "a": "finished",
@@ -158,12 +165,12 @@ def test_verls_dapo_filter_evicts_groups_whose_metric_does_not_vary(line):
         names = [f"r{len(refills)}x{i}" for i in range(count)]
         refills.append(names)
         service.flat = set()
-        submit(manager, names).join(60)
+        handed_over(manager, names)
 
     plain = service.row
     service.flat = {"a"}
     service.row = lambda p, *rest: plain(p, *rest) | ({"acc": 1.0} if p.uid in service.flat else {})
-    submit(manager, ["a", "b"]).join(60)
+    handed_over(manager, ["a", "b"])
     meta, metrics = buffer(
         filter_groups_metric="acc",
         refill_fn=refill,
@@ -181,7 +188,7 @@ def test_verls_dapo_filter_evicts_groups_whose_metric_does_not_vary(line):
 def test_validation_asks_for_its_own_group_size_in_its_own_partition(line):
     service = FakeService()
     manager = line(service, "actor_rollout_ref.rollout.val_kwargs.n=2")
-    submit(manager, ["a"], validate=True).join(60)
+    handed_over(manager, ["a"], validate=True)
     meta, _ = buffer().sample(global_steps=5, partition_id="val", batch_size=1)
     assert sorted(meta.keys) == ["a_0_0", "a_1_0"]
     assert service.requests[0][1][0].validate
@@ -192,13 +199,13 @@ def test_an_error_of_the_service_closes_every_group_and_is_raised_by_the_next_ca
     service = FakeService()
     service.error = ConnectionError("gone")
     manager = line(service)
-    submit(manager, ["a", "b"]).join(60)
+    handed_over(manager, ["a", "b"])
     tags = tq.kv_list("train")["train"]
     assert (tags["a"]["status"], tags["b"]["status"]) == ("failure", "finished")
     with pytest.raises(ConnectionError, match="gone"):
         submit(manager, ["c"])
     service.error = None
-    submit(manager, ["d"]).join(60)
+    handed_over(manager, ["d"])
     assert tq.kv_list("train")["train"]["d"]["status"] == "finished"
 
 
@@ -206,9 +213,9 @@ def test_a_repeated_uid_is_asked_for_again(line):
     service = FakeService()
     service.failed = {"a": "first time"}
     manager = line(service)
-    submit(manager, ["a"]).join(60)
+    handed_over(manager, ["a"])
     service.failed = {}
-    submit(manager, ["a"]).join(60)
+    handed_over(manager, ["a"])
     tags = tq.kv_list("train")["train"]
     assert tags["a"]["status"] == "finished"
     assert len(service.requests) == 2
