@@ -92,7 +92,7 @@ func (d *doorkeeper) opens(to int) {
 
 func TestAnEvaluationThatIsKilledTwiceGivesWhatAnUninterruptedOneGivesAndScoresNothingTwice(t *testing.T) {
 	t.Parallel()
-	const items = 8
+	const items = 5
 	script, err := scripted.LoadScript(root + "examples/dabench/solutions.jsonl")
 	require.NoError(t, err)
 	engine, err := scripted.New(script, scripted.Defaults())
@@ -109,11 +109,11 @@ func TestAnEvaluationThatIsKilledTwiceGivesWhatAnUninterruptedOneGivesAndScoresN
 		}, extra...)
 	}
 	out := filepath.Join(t.TempDir(), "killed")
-	door.opens(2)
+	door.opens(1)
 	killWhen(t, filepath.Join(out, "dabench"), 1, args(out)...)
 	first, err := archive.ReadIndex(filepath.Join(out, "dabench"))
 	require.NoError(t, err)
-	door.opens(4)
+	door.opens(3)
 	killWhen(t, filepath.Join(out, "dabench"), len(first)+1, args(out, "--resume")...)
 	m, err := eval.ReadManifest(out)
 	require.NoError(t, err)
