@@ -2,6 +2,9 @@ package leader
 
 import (
 	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/task"
 )
@@ -182,4 +185,19 @@ func (w *world) checkOutcomes(ledger Ledger) {
 	if ledger.Dispatched != dispatched || ledger.Delivered != delivered {
 		w.fail("ledger %+v, want %d dispatched and %d delivered", ledger, dispatched, delivered)
 	}
+}
+
+func TestAnEntryThatStandsTwiceInALogCountsOnce(t *testing.T) {
+	t.Parallel()
+	admitted := func(id string) Event {
+		return Event{Kind: Admitted, Dispatch: id, PromptID: id, Rollouts: 2, Body: &task.Dispatch{ID: id, GroupSize: 2}}
+	}
+	filtered := Event{Kind: Closed, Dispatch: "a", Outcomes: Outcomes{Filtered: 2}}
+	batch := BatchRecord{Sequence: 1, Groups: []BatchGroup{{Dispatch: "b", Outcomes: Outcomes{Delivered: 2}}}}
+	late := Event{Kind: Closed, Dispatch: "b", Outcomes: Outcomes{SetAside: 2}, Sequence: 2}
+	want := Ledger{Dispatched: 4, Filtered: 2, Delivered: 2}
+	b := newBooks([]Event{admitted("a"), admitted("a"), filtered, filtered, admitted("b")}, []BatchRecord{batch})
+	require.Equal(t, want, b.ledger(nil))
+	b.event(late)
+	require.Equal(t, want, b.ledger(nil), "what was delivered left already")
 }
