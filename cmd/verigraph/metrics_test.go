@@ -60,6 +60,8 @@ func checkMetrics(t *testing.T, server, worker string) {
 		`verigraph_batch_age_versions_count`:                         "1",
 		`verigraph_queue_groups{stage="prompts",state="waiting"}`:    "0",
 		`verigraph_worker_groups_total{end="published"}`:             "3",
+		`verigraph_reward_score_seconds_count`:                       "12",
+		`verigraph_sandbox_kills_total{reason="lost"}`:               "0",
 		`verigraph_rollout_phase_seconds_count{phase="generate"}`:    "12",
 		`verigraph_sandbox_starts_total{result="failed"}`:            "0",
 		`verigraph_sandbox_tier{tier="none"}`:                        "0",

@@ -58,6 +58,9 @@ type rendered struct {
 						Name      string
 						ValueFrom struct {
 							SecretKeyRef struct{ Name, Key string } `yaml:"secretKeyRef"`
+							FieldRef     struct {
+								FieldPath string `yaml:"fieldPath"`
+							} `yaml:"fieldRef"`
 						} `yaml:"valueFrom"`
 					}
 				}
@@ -91,6 +94,8 @@ func TestEveryConfigurationOfTheChartLoadsAndIsValid(t *testing.T) {
 					for _, e := range c.Env {
 						if e.ValueFrom.SecretKeyRef.Name != "" {
 							t.Setenv(e.Name, "secret")
+						} else if e.ValueFrom.FieldRef.FieldPath != "" {
+							t.Setenv(e.Name, "10.1.2.3")
 						}
 					}
 				}

@@ -244,6 +244,9 @@ const (
 type Feed struct {
 	// Listen is HOST:PORT; port 0 chooses one.
 	Listen string `yaml:"listen"`
+	// AdvertiseEnv names an environment variable with the host (in Kubernetes the pod's address) that others are told where
+	// this server leads; without one they are told the address it listens at.
+	AdvertiseEnv string `yaml:"advertise_env"`
 	// TokenEnv names an environment variable with the bearer token that clients must send.
 	TokenEnv string `yaml:"token_env"`
 	// TLS serves encrypted; without it the feed speaks in the clear.
@@ -387,6 +390,9 @@ func (c Config) ValidateReward() error {
 	}
 	if name := c.Admin.Viewer.TokenEnv; name != "" && os.Getenv(name) == "" {
 		errs = append(errs, fmt.Errorf("admin.viewer.token_env: the environment variable %s is not set", name))
+	}
+	if name := c.Feed.AdvertiseEnv; name != "" && os.Getenv(name) == "" {
+		errs = append(errs, fmt.Errorf("feed.advertise_env: the environment variable %s is not set", name))
 	}
 	if name := c.Feed.TokenEnv; name != "" && os.Getenv(name) == "" {
 		errs = append(errs, fmt.Errorf("feed.token_env: the environment variable %s is not set", name))

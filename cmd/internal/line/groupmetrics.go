@@ -33,6 +33,7 @@ type workerMetrics struct {
 	endpoints *pool.Pool // nil with a text-only policy
 
 	rollouts, cells, leases *prometheus.CounterVec
+	kills                   *prometheus.CounterVec
 	phase                   *prometheus.HistogramVec
 	tokens, turns           prometheus.Counter
 }
@@ -55,6 +56,7 @@ func newWorkerMetrics(box *sandbox.Sandbox, endpoints *pool.Pool) *workerMetrics
 		box: box, endpoints: endpoints,
 		rollouts: counter("verigraph_rollouts_total", "Published rollouts by termination.", "termination"),
 		cells:    counter("verigraph_sandbox_cells_total", "Cells of published rollouts by status.", "status"),
+		kills:    counter("verigraph_sandbox_kills_total", "Sessions that ended in a cell, by why.", "reason"),
 		leases:   counter("verigraph_worker_groups_total", "Groups that left this worker, by how.", "end"),
 		phase: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verigraph_rollout_phase_seconds", Help: "Time of one published rollout by phase.",
@@ -72,6 +74,9 @@ func newWorkerMetrics(box *sandbox.Sandbox, endpoints *pool.Pool) *workerMetrics
 	}
 	for _, end := range []string{"published", "retried", "set_aside", "dropped"} {
 		m.leases.WithLabelValues(end)
+	}
+	for _, reason := range killReasons {
+		m.kills.WithLabelValues(reason)
 	}
 	for _, phase := range []string{"queue", "generate", "tool"} {
 		m.phase.WithLabelValues(phase)
@@ -97,7 +102,7 @@ func (m *workerMetrics) published(g trajectory.Group) {
 }
 
 func (m *workerMetrics) parts() []prometheus.Collector {
-	return []prometheus.Collector{m.rollouts, m.cells, m.leases, m.phase, m.tokens, m.turns}
+	return []prometheus.Collector{m.rollouts, m.cells, m.kills, m.leases, m.phase, m.tokens, m.turns}
 }
 
 // Describe implements prometheus.Collector.

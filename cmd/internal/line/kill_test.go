@@ -31,11 +31,15 @@ import (
 	"github.com/verigraph/verigraph/jetstream"
 	"github.com/verigraph/verigraph/lease"
 	pb "github.com/verigraph/verigraph/proto/verigraph/v1"
+	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-func TestMain(m *testing.M) { patience.Main(m) }
+func TestMain(m *testing.M) {
+	sandbox.MaybeInit()
+	patience.Main(m)
+}
 
 // plant is a whole line on one machine whose parts are killed: the connection goes first, so that
 // nothing can be handed back, then the part.

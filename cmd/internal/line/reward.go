@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -128,8 +129,17 @@ func (s *RewardServer) serve(ctx context.Context, cfg config.Config) error {
 	if s.listen, err = lc.Listen(ctx, "tcp", cfg.Feed.Listen); err != nil {
 		return fmt.Errorf("feed.listen: %w", err)
 	}
-	s.lead.address = s.Addr()
+	s.lead.address = advertised(cfg.Feed, s.Addr())
 	return nil
+}
+
+// advertised is listen under the host that the environment states.
+func advertised(cfg config.Feed, listen string) string {
+	_, port, err := net.SplitHostPort(listen)
+	if cfg.AdvertiseEnv == "" || err != nil {
+		return listen
+	}
+	return net.JoinHostPort(os.Getenv(cfg.AdvertiseEnv), port)
 }
 
 // Addr is where the feed listens.

@@ -30,6 +30,7 @@ func (m scoringMetrics) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- d
 	}
+	m.s.seconds.Describe(ch)
 }
 
 func (m scoringMetrics) Collect(ch chan<- prometheus.Metric) {
@@ -39,6 +40,7 @@ func (m scoringMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	m.s.seconds.Collect(ch)
 	b := m.s.Book.Snapshot()
 	for _, status := range []trajectory.ScoreStatus{trajectory.ScoreOK, trajectory.ScoreUnscored, trajectory.ScoreUnjudgeable, trajectory.ScoreLost} {
 		counter(metricRollouts, float64(b.Status[status]), string(status))

@@ -52,6 +52,8 @@ type Scoring struct {
 	service *rpc.Server
 	listen  net.Listener
 	metrics prometheus.Collector
+	// seconds is how long scoring a rollout took, its judging included.
+	seconds prometheus.Histogram
 	tracer  *tracing.Tracer
 	log     *zap.Logger
 }
@@ -62,7 +64,9 @@ func NewScoring(cfg config.Reward, store reward.Store, log *zap.Logger) (*Scorin
 }
 
 func newScoring(cfg config.Reward, store reward.Store, tracer *tracing.Tracer, log *zap.Logger) (_ *Scoring, err error) {
-	s := &Scoring{Book: &account.Book{}, tracer: tracer, log: log}
+	s := &Scoring{Book: &account.Book{}, tracer: tracer, log: log, seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "verigraph_reward_score_seconds", Help: "Time of scoring one rollout, its judging included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 11),
+	})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -232,10 +236,12 @@ type booked struct{ s *Scoring }
 var _ rpc.Scorer = booked{}
 
 func (b booked) Score(ctx context.Context, t trajectory.Trajectory, p task.Prompt, ref task.Reference) trajectory.Score {
+	start := time.Now()
 	score := b.s.Scorer.Score(ctx, t, p, ref)
 	if ctx.Err() != nil {
 		return score // will not be kept
 	}
+	b.s.seconds.Observe(time.Since(start).Seconds())
 	b.s.Book.Add(score)
 	if score.Status == trajectory.ScoreUnscored || score.Status == trajectory.ScoreUnjudgeable {
 		b.s.log.Warn("rollout has no reward", zap.Stringer("rollout", t.ID), zap.String("status", string(score.Status)),

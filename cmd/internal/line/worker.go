@@ -56,7 +56,6 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	if err != nil {
 		return nil, err
 	}
-	traceRunner(runner, tracer)
 	dir := cfg.Worker.Cache
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "verigraph-data-"); err != nil {
@@ -74,6 +73,8 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 	}
 	metrics := newWorkerMetrics(w.box, w.endpoints)
 	w.closers = append(w.closers, register(metrics))
+	runner.Sandbox = countedSandbox{runner.Sandbox, metrics.kills}
+	traceRunner(runner, tracer)
 	groups := rollout.Source(countedGroups{source, metrics})
 	if w.endpoints != nil { // a text-only policy has no trainer
 		w.follower = follow(bus, cfg, w.endpoints, w.prober.run, log)

@@ -44,6 +44,10 @@ trainer:
   response_length: {{ .Values.trainer.responseLength | int64 }}
 admin:
   listen: ":9090"
+{{- if .Values.traces.endpoint }}
+telemetry:
+  traces: {endpoint: {{ .Values.traces.endpoint | quote }}, sample_ratio: {{ .Values.traces.sampleRatio }}}
+{{- end }}
 {{- end -}}
 
 {{- define "verigraph.workerConfig" -}}
@@ -58,7 +62,7 @@ admin:
 {{- define "verigraph.rewardConfig" -}}
 {{- $own := dict
   "reward" (dict "preset" .Values.reward.preset "judge" .Values.reward.judge "groups" (int64 .Values.reward.groups))
-  "feed" (dict "listen" ":50051") -}}
+  "feed" (dict "listen" ":50051" "advertise_env" "POD_IP") -}}
 {{- if .Values.reward.feedTokenSecret.name }}{{ $_ := set $own.feed "token_env" "VERIGRAPH_FEED_TOKEN" }}{{ end -}}
 {{- if .Values.reward.feedTLSSecret }}{{ $_ := set $own.feed "tls" (dict "cert" "/etc/verigraph/tls/tls.crt" "key" "/etc/verigraph/tls/tls.key") }}{{ end -}}
 {{- if .Values.reward.judgeKeySecret.name }}{{ $_ := set $own.reward "openai" (dict "api_key_env" "VERIGRAPH_JUDGE_KEY") }}{{ end -}}
