@@ -180,7 +180,7 @@ func (d disk) Put(ctx context.Context, name string, data []byte) error {
 func (p *plant) run(ctx context.Context, bus *jetstream.Bus) error {
 	l := newLead(p.cfg, bus, p.store, func(trajectory.ScoredGroup) error { return nil }, zap.NewNop())
 	l.blobs, l.address = disk{p.store, &p.full}, p.feed
-	cur := &cursors{bus: bus, run: p.cfg.Run, acked: map[int64]time.Time{}}
+	cur := &cursors{bus: bus, run: p.cfg.Run, acked: map[int64]time.Time{}, acknowledged: func(context.Context, int64, int64, time.Time) {}}
 	server, err := feed.New(feed.Source{
 		Batches: l, Objects: p.store, Cursors: cur, Control: control{Lead: l},
 		Status: func(context.Context) (feed.Status, error) { return feed.Status{}, nil },
