@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/evidence"
+	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/outcome"
+	"github.com/verigraph/verigraph/reward/rules"
 	"github.com/verigraph/verigraph/rollout/rollouttest"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/trajectory"
@@ -24,16 +26,23 @@ import (
 
 // withoutDefence is the reward of a policy with its defence switched off, in all its layers, and what
 // it must reach to show that the defence was needed.
-func withoutDefence(t *testing.T, p policy, b bar, on *prompt, play rollouttest.Play, out rollouttest.Played) (reward, than float64) {
+func withoutDefence(t *testing.T, p policy, b bar, on *prompt, play rollouttest.Play, out rollouttest.Played) (earned, than float64) {
 	t.Helper()
 	s := scorerOf(t, "default")
 	pays := (b.wrong + b.right) / 2
 	if slices.Equal(p.off, []string{"prose"}) { // a reader who takes any text for an answer
-		reward = b.wrong
+		earned = b.wrong
 		if strings.Contains(p.prose, "34.65") {
-			reward = b.right
+			earned = b.right
 		}
-		return reward, pays
+		return earned, pays
+	}
+	if slices.Contains(p.off, "support") { // guesses are paid
+		loose := reward.Defaults()
+		loose.Infer.AnswerNeeds = reward.NeedsNotRefuted
+		var err error
+		s, err = reward.New(reward.Config{Preset: loose, Judge: rules.Judge{}})
+		require.NoError(t, err)
 	}
 	if len(p.off) > 0 {
 		return score(t, s, on, weakened(t, play, p.off)).Reward, pays
@@ -47,11 +56,11 @@ func withoutDefence(t *testing.T, p policy, b bar, on *prompt, play rollouttest.
 	case bySensitivity, byReplay:
 		return score(t, s, on, perform(t, on, play, false).Trajectory).Reward, pays
 	case byReward: // the benchmark's official rule: of several values the last counts
-		reward := 0.0
+		earned = 0
 		if outcome.AllRight(outcome.Official(official(out.Trajectory.Answer), on.reference().Answers)) {
-			reward = b.right
+			earned = b.right
 		}
-		return reward, b.right
+		return earned, b.right
 	case byPreset:
 		return score(t, scorerOf(t, "paper"), on, out.Trajectory).Reward, b.loose
 	}
@@ -112,7 +121,7 @@ func weakened(t *testing.T, play rollouttest.Play, off []string) trajectory.Traj
 			play.NoStaticTaints, play.NoRuntimeTaints = true, true
 		case "graph":
 			graph = false
-		case "first submission":
+		case "first submission", "support":
 		case "nonce":
 			cells := slices.Clone(play.Cells)
 			for i := range cells {

@@ -56,6 +56,9 @@ class Audit:
         if event == "open":
             if self.state.running:
                 self._open(args[0], args[2])
+        elif event == "os.chdir":
+            if self.state.running:
+                self._leave(args[0])
         elif event in PROGRAMS:
             raise PermissionError("this session can't start other programs or processes; do the work in Python, in this process")
         elif event in NETWORK or (event == "socket.__new__" and args[1] in (2, 10)):
@@ -99,5 +102,18 @@ class Audit:
         except (OSError, ValueError):
             return
         name = self.files.get(path)
-        if name is not None and name not in self.opened and len(self.opened) < MAX_OPENED:
+        if name is None:
+            if path.startswith(self.writable) and os.path.basename(path) in map(os.path.basename, self.files.values()):
+                # The static pass knows files by their last names.
+                self.taint("a data file's name elsewhere")
+        elif name not in self.opened and len(self.opened) < MAX_OPENED:
             self.opened.append(name)
+
+    def _leave(self, path):
+        """Where a name of a data file means another file, readers that raise no events would open that one."""
+        try:
+            path = os.path.realpath("/proc/self/fd/%d" % path if isinstance(path, int) else os.fsdecode(path))
+        except (OSError, ValueError, TypeError):
+            return
+        if path.startswith(self.writable):
+            self.taint("os.chdir")
