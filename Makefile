@@ -103,13 +103,19 @@ replay-solutions: python ## replay all handed solutions, also on changed data
 .PHONY: fuzz-graph cheating replay-solutions
 
 hostile: python ## run all hostile cells on every engine and user, with the race detector
-	SANDBOX_TEST_ALL=1 go test -race -timeout 30m -run 'Hostile|Defence|Limit|Message|Ended|Interrupt' ./sandbox
+	SANDBOX_TEST_ALL=1 go test -race -timeout 30m -run 'Hostile|Limit|Message|Ended|Interrupt' ./sandbox
 
 fuzz-frames: python ## fuzz the frame protocol of sessions for ten minutes
 	go test -run '^$$' -fuzz FuzzConversation -fuzztime 6m ./sandbox
 	go test -run '^$$' -fuzz FuzzFrame -fuzztime 4m ./sandbox
 
-.PHONY: hostile fuzz-frames
+hostile-off: python ## show that every hostile cell fails without the layers that it names (root)
+	SANDBOX_TEST_OFF=1 SANDBOX_TEST_ENGINE=fresh go test -count=1 -v -timeout 30m -run TestEveryHostileCellCanFail ./sandbox
+
+hostile-page: ## write the tables of docs/hostile.md
+	SANDBOX_TEST_ENGINE=fresh go test -run TestThePageOfHostileCells ./sandbox -args -update
+
+.PHONY: hostile hostile-off hostile-page fuzz-frames
 
 # The trainer's side. VERL holds torch, transformers, verl and TransferQueue: about 6 GB, so that none of this
 # is part of `make test`.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,8 @@ type groups struct {
 	// bases are our directories, one for each hierarchy: one in version 2, one for each controller in version 1.
 	bases []string
 	v2    bool
+	// controllers limit: memory and pids.
+	controllers []string
 
 	mu   sync.Mutex
 	free []*group
@@ -43,13 +46,22 @@ type group struct{ dirs []string }
 
 // openGroups makes the parent of all groups and one group, to see that limits can be set.
 func openGroups(l Limits) (_ *groups, err error) {
-	g := &groups{limits: l}
+	about, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("cgroups: %w", err)
+	}
+	return openGroupsBelow(l, "/sys/fs/cgroup", string(about), []string{"memory", "pids"})
+}
+
+// openGroupsBelow is openGroups where the hierarchies are mounted below root and about is what the kernel says of our groups.
+func openGroupsBelow(l Limits, root, about string, controllers []string) (_ *groups, err error) {
+	g := &groups{limits: l, controllers: controllers}
 	defer func() {
 		if err != nil {
 			g.close()
 		}
 	}()
-	parents, v2, err := ownGroups()
+	parents, v2, err := ownGroups(root, about, controllers)
 	if err != nil {
 		return nil, fmt.Errorf("cgroups: %w", err)
 	}
@@ -61,7 +73,7 @@ func openGroups(l Limits) (_ *groups, err error) {
 	for _, parent := range parents {
 		sweep(parent, space)
 		if v2 {
-			if err := allow(parent); err != nil {
+			if err := delegate(parent, os.Getpid(), controllers); err != nil {
 				return nil, fmt.Errorf("cgroups: %w", err)
 			}
 		}
@@ -71,7 +83,7 @@ func openGroups(l Limits) (_ *groups, err error) {
 		}
 		g.bases = append(g.bases, base)
 		if v2 {
-			if err := allow(base); err != nil {
+			if err := allow(base, controllers); err != nil {
 				return nil, fmt.Errorf("cgroups: %w", err)
 			}
 		}
@@ -84,39 +96,69 @@ func openGroups(l Limits) (_ *groups, err error) {
 	return g, nil
 }
 
-// ownGroups are the directories of this process's group, with the controllers for memory and processes.
-func ownGroups() (dirs []string, v2 bool, err error) {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, false, err
-	}
+// ownGroups are the directories of this process's group, with the controllers.
+func ownGroups(root, about string, controllers []string) (dirs []string, v2 bool, err error) {
 	v1 := map[string]string{}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(about) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(part) != 3 {
 			continue
 		}
 		if part[1] == "" {
-			for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+			for _, mount := range []string{root, filepath.Join(root, "unified")} {
 				have, err := os.ReadFile(filepath.Join(mount, part[2], "cgroup.controllers"))
-				if err == nil && strings.Contains(string(have), "memory") && strings.Contains(string(have), "pids") {
+				if err == nil && holdsAll(strings.Fields(string(have)), controllers) {
 					return []string{filepath.Join(mount, part[2])}, true, nil
 				}
 			}
+			continue
 		}
 		for _, c := range strings.Split(part[1], ",") {
-			v1[c] = filepath.Join("/sys/fs/cgroup", c, part[2])
+			v1[c] = filepath.Join(root, c, part[2])
 		}
 	}
-	if v1["memory"] == "" || v1["pids"] == "" {
-		return nil, false, errors.New("no memory and pids controllers here")
+	for _, c := range controllers {
+		if v1[c] == "" {
+			return nil, false, fmt.Errorf("no %s controllers here", strings.Join(controllers, " and "))
+		}
+		dirs = append(dirs, v1[c])
 	}
-	return []string{v1["memory"], v1["pids"]}, false, nil
+	return dirs, false, nil
 }
 
-// allow lets the children of a version 2 group have limits; a group that holds processes itself can't.
-func allow(dir string) error {
-	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory +pids"), 0)
+func holdsAll(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(c string) bool { return !slices.Contains(have, c) })
+}
+
+// delegate lets the children of a version 2 group have limits. A group that holds processes itself can't: then we, self, move
+// into a child of it. Other processes in the group are not ours to move.
+func delegate(dir string, self int, controllers []string) error {
+	err := allow(dir, controllers)
+	if !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	own := filepath.Join(dir, "verigraph-supervisor")
+	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	c := group{dirs: []string{own}}
+	if err := c.join(self); err != nil {
+		return err
+	}
+	if err = allow(dir, controllers); err == nil {
+		return nil
+	}
+	_ = (&group{dirs: []string{dir}}).join(self)
+	_ = unix.Rmdir(own)
+	return fmt.Errorf("other processes than this one are in its group: %w", err)
+}
+
+// allow lets the children of a version 2 group have limits.
+func allow(dir string, controllers []string) error {
+	if len(controllers) == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+strings.Join(controllers, " +")), 0o644)
 }
 
 // groupPrefix names the groups of one process; numbers of processes mean something in their pid namespace only.
@@ -174,12 +216,16 @@ func (g *groups) take() (*group, error) {
 		c.dirs = append(c.dirs, dir)
 	}
 	memory := strconv.FormatInt(g.limits.MemoryBytes+g.limits.ScratchBytes+bornWith, 10)
-	files := [][2]string{{"memory.limit_in_bytes", memory}, {"pids.max", strconv.Itoa(g.limits.Processes)}}
+	limits := map[string][2]string{"memory": {"memory.limit_in_bytes", memory}, "pids": {"pids.max", strconv.Itoa(g.limits.Processes)}}
 	if g.v2 {
-		files[0][0] = "memory.max"
+		limits["memory"] = [2]string{"memory.max", memory}
 	}
-	for i, f := range files {
-		if err := os.WriteFile(filepath.Join(c.dirs[i%len(c.dirs)], f[0]), []byte(f[1]), 0); err != nil {
+	for i, controller := range g.controllers {
+		f, known := limits[controller]
+		if !known {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(c.dirs[i%len(c.dirs)], f[0]), []byte(f[1]), 0o644); err != nil {
 			return nil, fmt.Errorf("cgroups: %w", err)
 		}
 	}

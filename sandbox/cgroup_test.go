@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,32 +80,122 @@ func TestASessionThatOutgrowsItsGroupEndsAndNoOther(t *testing.T) {
 	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
 }
 
-// TestWhatIsLeftInAVersion2GroupIsKilled needs a version 2 hierarchy, with or without controllers.
-func TestWhatIsLeftInAVersion2GroupIsKilled(t *testing.T) {
-	t.Parallel()
-	var dir string
+// version2 makes a group of the test's own in a real version 2 hierarchy, with or without controllers.
+func version2(t *testing.T) string {
+	t.Helper()
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err != nil {
 			continue
 		}
-		made, err := os.MkdirTemp(mount, "verigraph-test-")
+		dir, err := os.MkdirTemp(mount, "verigraph-test-")
 		if err != nil {
 			t.Skip(err)
 		}
-		dir = made
+		t.Cleanup(func() {
+			patience.Until(t, "the group is empty", func() bool { return os.Remove(dir) == nil })
+		})
+		return dir
 	}
-	if dir == "" {
-		t.Skip("no version 2 hierarchy")
+	t.Skip("no version 2 hierarchy")
+	return ""
+}
+
+// TestSessionsInARealVersion2HierarchyLeaveNothingInIt is about groups, their kill and their end: limits need controllers.
+func TestSessionsInARealVersion2HierarchyLeaveNothingInIt(t *testing.T) {
+	t.Parallel()
+	dir := version2(t)
+	s := own(t, func(*Config) {})
+	if s.groups != nil {
+		s.groups.close()
 	}
-	defer func() {
-		patience.Until(t, "the group is empty", func() bool { return os.Remove(dir) == nil })
-	}()
+	var err error
+	s.groups, err = openGroupsBelow(s.cfg.Limits, dir, "0::/\n", nil)
+	require.NoError(t, err)
+	require.True(t, s.groups.v2)
+	base := s.groups.bases[0]
+	require.Contains(t, s.groups.about(), "version 2")
+	sess := start(t, s, nil)
+	require.Contains(t, groupOf(t, sess), filepath.Base(base)+"/s1\n")
+	// What a session leaves in its group ends with it.
 	cmd := exec.Command("sleep", "600")
 	require.NoError(t, cmd.Start())
-	c := &group{dirs: []string{dir}}
-	require.NoError(t, c.join(cmd.Process.Pid))
-	(&groups{v2: true}).give(c)
+	require.NoError(t, (&group{dirs: []string{filepath.Join(base, "s1")}}).join(cmd.Process.Pid))
+	require.NoError(t, sess.Close())
 	require.ErrorContains(t, cmd.Wait(), "signal: killed")
+	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
+	require.NoError(t, s.Close())
+	patience.Until(t, "the groups are gone", func() bool { s.groups.close(); _, err := os.Stat(base); return os.IsNotExist(err) })
+}
+
+// TestASupervisorInItsOwnVersion2GroupMovesIntoAChild uses the one controller that a mixed host has in version 2, hugetlb.
+func TestASupervisorInItsOwnVersion2GroupMovesIntoAChild(t *testing.T) {
+	t.Parallel()
+	dir := version2(t)
+	mount, controllers := filepath.Dir(dir), []string{"hugetlb"}
+	if err := allow(mount, controllers); err != nil {
+		t.Skip(err)
+	}
+	join := func() *exec.Cmd {
+		cmd := exec.Command("sleep", "600")
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		require.NoError(t, (&group{dirs: []string{dir}}).join(cmd.Process.Pid))
+		return cmd
+	}
+	supervisor, other := join(), join()
+	in := func(cmd *exec.Cmd) string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
+		require.NoError(t, err)
+		_, at, _ := strings.Cut(string(text), "0::")
+		return strings.TrimSpace(at)
+	}
+	require.ErrorContains(t, delegate(dir, supervisor.Process.Pid, controllers), "other processes than this one are in its group")
+	require.Equal(t, "/"+filepath.Base(dir), in(supervisor))
+	require.NoError(t, other.Process.Kill())
+	_ = other.Wait()
+	require.NoError(t, delegate(dir, supervisor.Process.Pid, controllers))
+	require.Equal(t, "/"+filepath.Base(dir)+"/verigraph-supervisor", in(supervisor))
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	require.NoError(t, err)
+	require.Equal(t, "hugetlb\n", string(text))
+	require.NoError(t, supervisor.Process.Kill())
+	_ = supervisor.Wait()
+	patience.Until(t, "the group is empty", func() bool { return os.Remove(filepath.Join(dir, "verigraph-supervisor")) == nil })
+}
+
+// TestTheLimitsOfAVersion2GroupAreWrittenAsTheKernelReadsThem runs on a directory that holds the kernel's files: names and forms are those of
+// Documentation/admin-guide/cgroup-v2.rst (a list of controllers separated by blanks; "+name" to enable; sizes in bytes).
+func TestTheLimitsOfAVersion2GroupAreWrittenAsTheKernelReadsThem(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := filepath.Join(root, "kubepods", "pod1")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory hugetlb pids rdma\n"), 0o644))
+	l := Limits{MemoryBytes: 1 << 30, ScratchBytes: 256 << 20, Processes: 20}
+	g, err := openGroupsBelow(l, root, "0::/kubepods/pod1\n", []string{"memory", "pids"})
+	require.NoError(t, err)
+	require.True(t, g.v2)
+	c, err := g.take()
+	require.NoError(t, err)
+	require.NoError(t, c.join(4711))
+	base := g.bases[0]
+	require.Equal(t, dir, filepath.Dir(base))
+	for file, want := range map[string]string{
+		filepath.Join(dir, "cgroup.subtree_control"): "+memory +pids", filepath.Join(base, "cgroup.subtree_control"): "+memory +pids",
+		filepath.Join(base, "s1", "memory.max"): "1409286144", filepath.Join(base, "s1", "pids.max"): "20", filepath.Join(base, "s1", "cgroup.procs"): "4711",
+	} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text), file)
+	}
+	// A group without the controllers, and a mixed host whose controllers are in version 1.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("hugetlb\n"), 0o644))
+	_, err = openGroupsBelow(l, root, "0::/kubepods/pod1\n", []string{"memory", "pids"})
+	require.ErrorContains(t, err, "no memory and pids controllers here")
+	dirs, v2, err := ownGroups(root, "8:pids:/\n4:memory:/a/b\n0::/kubepods/pod1\n", []string{"memory", "pids"})
+	require.NoError(t, err)
+	require.False(t, v2)
+	require.Equal(t, []string{filepath.Join(root, "memory/a/b"), filepath.Join(root, "pids")}, dirs)
 }
 
 func groupOf(t *testing.T, sess Session) string {

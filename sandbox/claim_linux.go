@@ -17,9 +17,9 @@ const (
 
 // claim hands a forked session its data: for every file a detached read-only mount, so that the
 // session never sees a path of the host.
-func claim(control *os.File, files []bindFile) error {
+func claim(control *os.File, files []bindFile, copyMount func(path string) (int, error)) error {
 	for _, f := range files {
-		if err := handOver(control, f); err != nil {
+		if err := handOver(control, f, copyMount); err != nil {
 			return fmt.Errorf("data file %s: %w", f.Name, err)
 		}
 	}
@@ -29,12 +29,21 @@ func claim(control *os.File, files []bindFile) error {
 	return err
 }
 
-func handOver(control *os.File, f bindFile) error {
-	src, err := openSource(f.Path, f.Name, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, false)
+// copyMount makes a detached read-only copy of a file's mount, ourselves where we may.
+func (s *Sandbox) copyMount(path string) (int, error) {
+	if s.mounter != nil {
+		return s.mounter.copy(path)
+	}
+	src, err := openSource(path, path, readOnlyData, false)
+	return src.fd, err
+}
+
+func handOver(control *os.File, f bindFile, copyMount func(path string) (int, error)) error {
+	mount, err := copyMount(f.Path)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(src.fd)
+	defer unix.Close(mount)
 	msg := make([]byte, 8, 8+len(f.Name))
 	binary.NativeEndian.PutUint32(msg, claimFile)
 	binary.NativeEndian.PutUint32(msg[4:], uint32(len(f.Name)))
@@ -46,7 +55,7 @@ func handOver(control *os.File, f bindFile) error {
 	var n int
 	var sent error
 	if err := raw.Write(func(fd uintptr) bool {
-		n, sent = unix.SendmsgN(int(fd), msg, unix.UnixRights(src.fd), nil, unix.MSG_NOSIGNAL)
+		n, sent = unix.SendmsgN(int(fd), msg, unix.UnixRights(mount), nil, unix.MSG_NOSIGNAL)
 		return sent != unix.EAGAIN && sent != unix.EINTR
 	}); err != nil || sent != nil {
 		return errors.Join(err, sent)

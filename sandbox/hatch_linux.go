@@ -11,19 +11,23 @@ import (
 
 // hatch prepares this sandbox for forked sessions.
 func (s *Sandbox) hatch(ctx context.Context) error {
-	switch {
-	case s.tier == TierNone:
+	if s.tier == TierNone {
 		return errors.New("zygote: sessions without isolation are not forked")
-	case s.tier.namespaces() && !hasCapability(unix.CAP_SYS_ADMIN):
-		// Data is attached as mounts that we make.
-		return errors.New("zygote: this process may not make mounts (CAP_SYS_ADMIN)")
 	}
 	if p, hidden := s.python.hiddenByTmp(); hidden && s.tier.namespaces() {
 		// A forked session gets its own /tmp after the interpreter has been mounted.
 		return fmt.Errorf("zygote: the Python environment lies below %s, which every session has for itself: %s", tmpDir, p)
 	}
+	if s.tier.namespaces() && !hasCapability(unix.CAP_SYS_ADMIN) {
+		// Data is attached as mounts.
+		var err error
+		if s.mounter, err = startMounter(ctx, s.spawn); err != nil {
+			return fmt.Errorf("zygote: mounts can't be made without CAP_SYS_ADMIN: %w", err)
+		}
+	}
 	n, err := joinNest(ctx, s)
 	if err != nil {
+		s.unhatch()
 		return err
 	}
 	s.nest = n
@@ -53,6 +57,10 @@ func (s *Sandbox) unhatch() {
 	if s.nest != nil {
 		s.nest.leave()
 		s.nest = nil
+	}
+	if s.mounter != nil {
+		s.mounter.close()
+		s.mounter = nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -36,11 +37,30 @@ type hostile struct {
 	small bool
 	// times changes the time that the last cell has.
 	times func(*Limits)
-	// off is the defence without which the rule does not hold: the cell runs again without it, and must
-	// then not match.
+	// off names the layers that hold the rule: without all of them it fails, with any one of them it holds.
 	off string
-	// host looks at the host afterwards, beside what is looked at after every cell.
-	host func(*testing.T, *field, Session, *graph)
+	// probe stands in for the cell where the cell itself would harm the host without them.
+	probe *probe
+	// twin is the cell with the one thing changed that the rule is about, where nothing of ours could be switched off
+	// (what the kernel or the interpreter holds, or what has to work): the rule fails for it.
+	twin string
+	// host looks at the host afterwards, beside what is looked at after every cell, and says what is wrong.
+	host func(*testing.T, *field, Session, *graph) string
+}
+
+// probe is the last cell of a hostile one in a harmless form.
+type probe struct {
+	code, says string
+	// ok: it ends well, whatever the status of the cell.
+	ok bool
+}
+
+// differ says that two values are not the same, or nothing.
+func differ(want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return fmt.Sprintf("%v, want %v", got, want)
 }
 
 // field is the host that hostile cells run against: things to read, to reach and to disturb.
@@ -93,6 +113,24 @@ func newField(t *testing.T, s *Sandbox) *field {
 		}()
 		t.Cleanup(func() { l.Close(); patience.Receive(t, done, "its end") })
 	}
+	for _, at := range []string{fmt.Sprintf("127.0.0.1:%d", port), abstract + "d"} {
+		network := "udp"
+		if strings.HasPrefix(at, "@") {
+			network = "unixgram"
+		}
+		c, err := net.ListenPacket(network, at)
+		require.NoError(t, err)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for b := make([]byte, 16); ; f.reached.Add(1) {
+				if _, _, err := c.ReadFrom(b); err != nil {
+					return
+				}
+			}
+		}()
+		t.Cleanup(func() { c.Close(); <-done })
+	}
 	info, err := arch.GetInfo("")
 	require.NoError(t, err)
 	numbers, err := json.Marshal(info.SyscallNames)
@@ -115,6 +153,12 @@ def tried(action):
     try: action()
     except BaseException as e: return type(e).__name__ if not isinstance(e, OSError) or e.errno is None else errno.errorcode[e.errno]
     return 'OK'
+def listed(path):
+    try: return os.listdir(path)
+    except OSError: return []
+def writable(path):
+    try: return os.open(path, os.O_RDWR)
+    except OSError: return os.open(path, os.O_RDONLY)
 `
 
 func (f *field) session(t *testing.T, s *Sandbox) Session {
@@ -192,12 +236,17 @@ func (h hostile) attack(t *testing.T, sess Session) (Result, *graph) {
 	return runWith(t, sess, cells[len(cells)-1], g), g
 }
 
+// wants is the status that the last cell must have.
+func (h hostile) wants() trajectory.CellStatus {
+	if h.status == "" {
+		return trajectory.CellOK
+	}
+	return h.status
+}
+
 // holds says why the rule does not hold, or nothing.
 func (h hostile) holds(res Result, g *graph) string {
-	want := h.status
-	if want == "" {
-		want = trajectory.CellOK
-	}
+	want := h.wants()
 	said := res.Output + res.Traceback
 	switch {
 	case res.Status != want:
@@ -218,18 +267,14 @@ func (f *field) unharmed(t *testing.T) {
 	require.Equal(t, "kept kept kept \n", res.Output, res.Traceback)
 }
 
-// without starts sessions that lack one defence.
-func without(t *testing.T, defence string) *Sandbox {
+// ofTier is a sandbox of a tier that this host exceeds.
+func ofTier(t *testing.T, tier Tier, change func(*Config)) *Sandbox {
 	t.Helper()
 	cfg := testConfig()
-	if tier, ok := strings.CutPrefix(defence, "tier:"); ok {
-		s, err := newSandbox(t.Context(), cfg, inspected(t), []Tier{Tier(tier)})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		return s
-	}
-	s := own(t, func(*Config) {})
-	s.off = map[string]bool{defence: true}
+	change(&cfg)
+	s, err := newSandbox(t.Context(), cfg, inspected(t), []Tier{tier})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 

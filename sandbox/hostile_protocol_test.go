@@ -1,10 +1,10 @@
 package sandbox
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -20,20 +20,27 @@ None`
 
 // breaks is a cell that says something on the control descriptor which ends its session.
 func breaks(rule, code string) hostile {
-	return hostile{rule: rule, code: forge + "\n# then\n" + code + "\ntime.sleep(30)", status: trajectory.CellDied, says: "said something on its control channel", own: true}
+	return hostile{rule: rule, off: "frames", code: forge + "\n# then\n" + code + "\ntime.sleep(30)", status: trajectory.CellDied, says: "said something on its control channel", own: true}
+}
+
+// cuts is breaks for what can't be passed over: nobody knows where the next frame begins. Its twin says nothing.
+func cuts(rule, code string) hostile {
+	h := breaks(rule, code)
+	h.off, h.twin = "", "None"
+	return h
 }
 
 // noRequests asserts that nothing reached the graph.
-func noRequests(t *testing.T, _ *field, _ Session, g *graph) {
-	t.Helper()
-	require.Empty(t, g.binds)
-	require.Empty(t, g.infers)
-	require.Empty(t, g.submits)
+func noRequests(_ *testing.T, _ *field, _ Session, g *graph) string {
+	if len(g.binds)+len(g.infers)+len(g.submits) > 0 {
+		return fmt.Sprint("the graph was asked: ", g.binds, g.infers, g.submits)
+	}
+	return ""
 }
 
 var protocol = []hostile{
-	{rule: "a forged reply on descriptor 1 is output", code: `import os; os.write(1, b'{"status":"ok","stdout":"42"}\n'); os._exit(0)`, status: trajectory.CellDied, says: `"stdout":"42"`, own: true},
-	{rule: "a forged frame on descriptor 1 is output", code: "import os; os.write(1, b'\\x00\\x00\\x00\\x02{}')\nNone", says: `\{\}`},
+	{rule: "a forged reply on descriptor 1 is output", twin: `import os; os.write(3, b'{"status":"ok","stdout":"42"}\n'); import time; time.sleep(30)`, code: `import os; os.write(1, b'{"status":"ok","stdout":"42"}\n'); os._exit(0)`, status: trajectory.CellDied, says: `"stdout":"42"`, own: true},
+	{rule: "a forged frame on descriptor 1 is output", twin: "import os; os.write(3, b'\x00\x00\x00\x02{}')\nNone", code: "import os; os.write(1, b'\\x00\\x00\\x00\\x02{}')\nNone", says: `\{\}`},
 	breaks("a frame needs a nonce", "put(nonce='', done=ok(1))"),
 	breaks("a frame needs the nonce of its cell", "put(nonce='0' * 32, done=ok(1))"),
 	breaks("a frame has one body", "put(done=ok(1), ready={'version': ''})"),
@@ -55,25 +62,24 @@ var protocol = []hostile{
 	breaks("taints do not flood the host", "for i in range(1100): put(taint={'statement': 0, 'construct': str(i)})"),
 	breaks("names are not endless", "put(taint={'statement': 0, 'construct': 'x' * 5000})"),
 	breaks("values have a known kind", "put(bind={'statement': 0, 'line': 1, 'template': '', 'fields': [], 'values': [{'name': 'x', 'kind': 'proof', 'type': 'int', 'repr': '1'}]})"),
-	breaks("a huge frame is refused by its length", "os.write(3, b'\\xff\\xff\\xff\\xff')"),
-	breaks("an empty frame is refused", "os.write(3, bytes(4))"),
+	cuts("a huge frame is refused by its length", "os.write(3, b'\\xff\\xff\\xff\\xff')"),
+	cuts("an empty frame is refused", "os.write(3, bytes(4))"),
 	breaks("a frame is JSON", "os.write(3, b'\\0\\0\\0\\2xx')"),
 	breaks("a frame is UTF-8", "os.write(3, b'\\0\\0\\0\\3\"\\xff\"')"),
 	breaks("a frame is not nested without end", "b = b'[' * 200_000\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
 	breaks("a frame's numbers are whole", "put(completed={'index': 0.5, 'bound': [], 'unbound': [], 'opened': []})"),
-	breaks("a half frame swallows what follows and ends there", "os.write(3, b'\\0\\0\\0\\x40{\"nonce\"')\n1"),
-	{rule: "the nonce of an earlier cell is worth nothing", code: forge + "\nstolen = chan.nonce\n# then\nput(nonce=stolen, done=ok(0))\ntime.sleep(30)", status: trajectory.CellDied, says: "said something on its control channel", own: true, off: "nonce"},
-	{rule: "a forged end is the session's own report, and its next words end it", code: forge + "\n# then\nput(done=ok(0))\nx = 1\n# then\n1", status: trajectory.CellDied, own: true, host: noRequests},
-	{rule: "frames between cells end the session", code: forge + "\ns = bind.__closure__[0].cell_contents.ask.__self__\nend = s.end\ndef more(result): end(result); put(done=ok(0))\ns.end = more\n# then\n1\n# then\n1", status: trajectory.CellDied, says: "control channel", own: true},
-	{rule: "a reply that was not asked for is not there", code: "import os, select\nselect.select([3], [], [], 0.2)[0]", says: `^\[\]\n$`},
-	{rule: "a reader that steals the replies stalls itself only", code: "import threading, os\nthreading.Thread(target=os.read, args=(3, 1 << 20), daemon=True).start()\nwhile True: bind('{x}', x=1)", status: trajectory.CellTimeout, own: true, times: quick},
-	{rule: "a closed control descriptor ends the session", code: "import os; os.close(3)\nimport time; time.sleep(30)", status: trajectory.CellDied, own: true},
-	{rule: "a replaced control descriptor ends the session", code: "import os; os.dup2(1, 3)", status: trajectory.CellDied, own: true},
-	{rule: "closed output descriptors lose output and nothing else", code: "import os; os.close(1); os.close(2); os.close(0)\n# then\n1 + 1", own: true},
-	{rule: "input is at its end", code: "import sys, os\n[sys.stdin.read(), os.read(0, 10)]", says: `^\['', b''\]`},
-	{rule: "a numeric value that JSON has not is a text", code: "bind('{x}', x=float('nan')); bind('{x}', x=float('-inf')); None", host: func(t *testing.T, _ *field, _ Session, g *graph) {
-		require.Equal(t, "nan", g.binds[0].Values[0].Repr)
-		require.Equal(t, "-inf", g.binds[1].Fields[0].Text)
+	cuts("a half frame swallows what follows and ends there", "os.write(3, b'\\0\\0\\0\\x40{\"nonce\"')\n1"),
+	{rule: "the nonce of an earlier cell is worth nothing", off: "nonce", code: forge + "\nstolen = chan.nonce\n# then\nput(nonce=stolen, done=ok(0))\ntime.sleep(30)", status: trajectory.CellDied, says: "said something on its control channel", own: true},
+	{rule: "a forged end is the session's own report, and its next words end it", off: "frames", code: forge + "\n# then\nput(done=ok(0))\nx = 1\n# then\n1", status: trajectory.CellDied, own: true, host: noRequests},
+	{rule: "frames between cells end the session", off: "frames", code: forge + "\ns = bind.__closure__[0].cell_contents.ask.__self__\nend = s.end\ndef more(result): end(result); put(done=ok(0))\ns.end = more\n# then\n1\n# then\n1", status: trajectory.CellDied, says: "control channel", own: true},
+	{rule: "a reply that was not asked for is not there", twin: "import os, select\nr, w = os.pipe(); os.write(w, b'x')\nselect.select([r], [], [], 0.2)[0]", code: "import os, select\nselect.select([3], [], [], 0.2)[0]", says: `^\[\]\n$`},
+	{rule: "a reader that steals the replies stalls itself only", off: "time", code: "import threading, os\nthreading.Thread(target=os.read, args=(3, 1 << 20), daemon=True).start()\nwhile True: bind('{x}', x=1)", status: trajectory.CellTimeout, own: true, times: quick},
+	{rule: "a closed control descriptor ends the session", twin: "None", code: "import os; os.close(3)\nimport time; time.sleep(30)", status: trajectory.CellDied, own: true},
+	{rule: "a replaced control descriptor ends the session", twin: "import os; os.dup2(3, 3); None", code: "import os; os.dup2(1, 3)", status: trajectory.CellDied, own: true},
+	{rule: "closed output descriptors lose output and nothing else", off: "descriptors", code: "import os; os.close(1); os.close(2); os.close(0)\n# then\n1 + 1", own: true},
+	{rule: "input is at its end", twin: "import os\nr, w = os.pipe(); os.write(w, b'x'); [os.read(r, 10)]", code: "import sys, os\n[sys.stdin.read(), os.read(0, 10)]", says: `^\['', b''\]`},
+	{rule: "a numeric value that JSON has not is a text", off: "texts", code: "bind('{x}', x=float('nan')); bind('{x}', x=float('-inf')); None", host: func(_ *testing.T, _ *field, _ Session, g *graph) string {
+		return differ("nan -inf", g.binds[0].Values[0].Repr+" "+g.binds[1].Fields[0].Text)
 	}},
 }
 

@@ -19,6 +19,8 @@ const controlFD = 3
 
 // initSpec says what the init of a session has to do before it becomes the interpreter.
 type initSpec struct {
+	// Mounter: the process copies mounts for its supervisor, and nothing else here counts.
+	Mounter bool `json:"mounter,omitempty"`
 	// Zygote: the interpreter forks sessions, which lock themselves down; the init builds what they share.
 	Zygote bool `json:"zygote"`
 	Tier   Tier `json:"tier"`
@@ -59,7 +61,11 @@ func MaybeInit() {
 	// thread the whole process.
 	runtime.LockOSThread()
 	control := os.NewFile(controlFD, "control")
-	err := runInit(control)
+	// Before anything is read: if we are orphans already, there is nothing to read.
+	err := setDeathSignal()
+	if err == nil {
+		err = runInit(control)
+	}
 	_ = writeFrame(control, frame{Failed: &failed{Error: err.Error()}}, 1<<20)
 	os.Exit(1)
 }
@@ -74,6 +80,9 @@ func runInit(control *os.File) error {
 	var spec initSpec
 	if err := json.Unmarshal(body, &spec); err != nil {
 		return fmt.Errorf("init: read the specification: %w", err)
+	}
+	if spec.Mounter {
+		return serveMounts(control)
 	}
 	steps := []struct {
 		name string
@@ -101,7 +110,7 @@ func runInit(control *os.File) error {
 	return become(spec)
 }
 
-// setDeathSignal asks again for SIGKILL at our parent's death: a change of uid forgot it.
+// setDeathSignal asks for SIGKILL at our parent's death, first at the start and again after a change of uid, which forgot it.
 func setDeathSignal() error {
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }

@@ -127,7 +127,7 @@ func (s *Sandbox) begin(ctx context.Context, sess *session, flags uint32) error 
 	}
 	var namespaces uintptr
 	if s.tier.namespaces() {
-		namespaces = ownNamespaces
+		namespaces = ownNamespaces &^ s.shares()
 	}
 	id, ok := pool.take()
 	if !ok {
@@ -203,7 +203,9 @@ func (s *Sandbox) handshake(sess *session, dir string, files []bindFile, spec Sp
 			mounts = nil // they are links in its directory
 			start.Home, start.Tmp = dir, filepath.Join(filepath.Dir(dir), "tmp")
 		}
-		send = func() error { return errors.Join(claim(sess.control, mounts), writeFrame(sess.control, start, limit)) }
+		send = func() error {
+			return errors.Join(claim(sess.control, mounts, s.copyMount), writeFrame(sess.control, start, limit))
+		}
 	}
 	if err := send(); err != nil {
 		// The init may have given up already; then its own words explain more.
@@ -267,7 +269,7 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 		if spec.SwitchID {
 			owner = sessionID
 		}
-		spec.Root = rootSpec{Binds: system, Files: files, ScratchBytes: l.ScratchBytes, Owner: owner}
+		spec.Root = rootSpec{Binds: system, Files: files, ScratchBytes: l.ScratchBytes, Owner: owner, Off: s.off}
 		spec.ReadOnly = append(spec.ReadOnly, dataDir, "/etc/passwd")
 		return spec
 	}

@@ -49,7 +49,7 @@ func plan(spec initSpec) ([]byte, error) {
 		b.Write(make([]byte, -body.Len()&7))
 	}
 	if spec.Tier.namespaces() {
-		record(planScratch, scratchOptions(spec.Root.ScratchBytes))
+		record(planScratch, scratchOptions(spec.Root))
 	} else {
 		record(planDirectory, spec.Dir)
 	}

@@ -73,7 +73,9 @@ func (s *spawner) spawn(namespaces uintptr, group bool, ids idMapping, out, cont
 	}
 	defer devnull.Close()
 	pidfd := -1
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, Setsid: true}
+	// The init asks for the signal at our death itself: package syscall would compare its parent's number with ours, which is
+	// another one in a new pid namespace, and have it kill itself, to which process 1 is immune under Linux and not under gVisor.
+	attr := &syscall.SysProcAttr{PidFD: &pidfd, Setsid: true}
 	if namespaces != 0 {
 		attr.Cloneflags = namespaces
 		attr.UidMappings, attr.GidMappings = ids.uids, ids.gids

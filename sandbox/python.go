@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// runnerParts are the sources of the runner: python/NAME.py for each name.
-var runnerParts = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit", "watch", "libraries", "clock", "zygote"}
+// partNames are the parts of the runner: python/NAME.py for each name.
+var partNames = []string{"runner", "channel", "output", "describe", "trace", "primitives", "audit", "watch", "libraries", "clock", "zygote"}
 
 //go:embed python/runner.py python/channel.py python/output.py python/describe.py python/trace.py python/primitives.py python/audit.py python/watch.py python/libraries.py python/clock.py python/zygote.py
 var runnerSources embed.FS
@@ -65,6 +65,15 @@ func (i interpreter) version() string {
 
 // inspect runs the probe in the interpreter.
 func inspect(ctx context.Context, python string) (interpreter, error) {
+	sources, err := runnerParts()
+	if err != nil {
+		return interpreter{}, err
+	}
+	return inspectWith(ctx, python, sources)
+}
+
+// inspectWith is inspect with another source of the runner, part by part.
+func inspectWith(ctx context.Context, python string, sources map[string]string) (interpreter, error) {
 	path, err := filepath.Abs(python)
 	if err != nil {
 		return interpreter{}, err
@@ -74,9 +83,11 @@ func inspect(ctx context.Context, python string) (interpreter, error) {
 	}
 	cmd := exec.CommandContext(ctx, path, "-s", "-P", "-B", "-c", probeSource)
 	cmd.Env = []string{"LANG=C.UTF-8"}
-	if cmd.Stdin, err = runnerInput(); err != nil {
+	input, err := json.Marshal(sources)
+	if err != nil {
 		return interpreter{}, err
 	}
+	cmd.Stdin = bytes.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -99,18 +110,17 @@ func inspect(ctx context.Context, python string) (interpreter, error) {
 	return i, nil
 }
 
-// runnerInput is what the probe compiles.
-func runnerInput() (*bytes.Reader, error) {
+// runnerParts are the sources of the runner, which the probe compiles.
+func runnerParts() (map[string]string, error) {
 	sources := map[string]string{}
-	for _, name := range runnerParts {
+	for _, name := range partNames {
 		b, err := runnerSources.ReadFile("python/" + name + ".py")
 		if err != nil {
 			return nil, err
 		}
 		sources[name] = string(b)
 	}
-	b, err := json.Marshal(sources)
-	return bytes.NewReader(b), err
+	return sources, nil
 }
 
 // CheckPython verifies that the environment of python holds every package of requirements.txt at

@@ -21,6 +21,8 @@ type rootSpec struct {
 	ScratchBytes int64      `json:"scratch_bytes"`
 	// Owner is the uid and gid of the scratch directories.
 	Owner int `json:"owner"`
+	// Off names parts that tests leave out: "read-only", "scratch" (its size) and "pid" (the host's /proc comes along).
+	Off map[string]bool `json:"off,omitempty"`
 	// Template: what sessions get of their own (scratch, data, /proc) they mount themselves.
 	Template bool `json:"template"`
 }
@@ -97,7 +99,10 @@ func openSources(spec rootSpec) (sources, error) {
 		}
 		return err
 	}
-	const ro = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	ro := uint64(unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	if spec.Off["read-only"] {
+		ro = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	}
 	for _, b := range binds {
 		if err := add(b, b, ro, true); err != nil {
 			out.close()
@@ -110,7 +115,7 @@ func openSources(spec rootSpec) (sources, error) {
 			return nil, err
 		}
 	}
-	if spec.Template {
+	if spec.Template || spec.Off["pid"] {
 		// The zygote maps the ids of its sessions through this one; each covers it with its own.
 		if err := add("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, false); err != nil {
 			out.close()
@@ -212,7 +217,7 @@ func makeScratch(base string, spec rootSpec) error {
 		return err
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("tmpfs", hold, "tmpfs", flags, scratchOptions(spec.ScratchBytes)); err != nil {
+	if err := unix.Mount("tmpfs", hold, "tmpfs", flags, scratchOptions(spec)); err != nil {
 		return fmt.Errorf("mount scratch: %w", err)
 	}
 	for name, target := range map[string]string{"scratch": scratchDir, "tmp": tmpDir} {
@@ -230,8 +235,11 @@ func makeScratch(base string, spec rootSpec) error {
 	return os.Remove(hold)
 }
 
-func scratchOptions(size int64) string {
-	return fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", size, 16<<10)
+func scratchOptions(spec rootSpec) string {
+	if spec.Off["scratch"] {
+		return "mode=0755,size=64m,nr_inodes=64k"
+	}
+	return fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", spec.ScratchBytes, 16<<10)
 }
 
 // makeTemplate makes the mount points of sessions, and a /tmp for what the zygote's imports write.

@@ -31,6 +31,8 @@ type Sandbox struct {
 	// nest and plan fork sessions; nil where every session is a fresh interpreter.
 	nest *nest
 	plan *os.File
+	// mounter copies the mounts of data files; nil where we may do so ourselves.
+	mounter *mounter
 	// warm holds sessions that wait ready; nil for none.
 	warm *warmPool
 	// groups limit sessions by control groups; nil where Stats.Groups says why there are none.
@@ -152,6 +154,9 @@ func newSandbox(ctx context.Context, cfg Config, python interpreter, tiers []Tie
 		return s, nil
 	}
 	s.Close()
+	if len(tiers) == 0 {
+		failures = append(failures, errors.New("inside gVisor the best tier is gvisor"))
+	}
 	return nil, fmt.Errorf("sandbox: this host does not reach isolation tier %s: %w", cfg.MinTier, errors.Join(failures...))
 }
 

@@ -63,11 +63,19 @@ var lowWord = []struct {
 }{
 	// The signal at our death is what ends a session whose supervisor was killed.
 	{"prctl", 0, []uint32{unix.PR_SET_PDEATHSIG, unix.PR_SET_SECCOMP, unix.PR_SET_CHILD_SUBREAPER, unix.PR_SET_PTRACER, unix.PR_SET_MM, unix.PR_SCHED_CORE}},
+	// A datagram names whom it goes to, past connect: a socket of the host would get it.
+	{"socketpair", 1, datagrams},
 	// A terminal's input queue.
 	// And, as F_SETOWN, whom a file sends signals to.
 	{"ioctl", 1, []uint32{unix.TIOCSTI, unix.TIOCLINUX, fioSetOwn, sioSetGroup}},
 	// Leases and notices reach other holders of a file; pipe buffers are counted by user; a file's owner gets signals.
 	{"fcntl", 1, []uint32{unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETPIPE_SZ, unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETSIG}},
+}
+
+// datagrams are the types of a pair that are not streams, with every flag: AF_UNIX takes a raw one for a datagram.
+var datagrams = []uint32{
+	unix.SOCK_DGRAM, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK,
+	unix.SOCK_RAW, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.SOCK_RAW | unix.SOCK_NONBLOCK, unix.SOCK_RAW | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK,
 }
 
 const fioSetOwn, sioSetGroup = 0x8901, 0x8902

@@ -143,7 +143,8 @@ func judge(tier Tier, checks map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// selfTestCell is the self-test with what it must know of the host.
+// selfTestCell is the self-test with what it must know of the host. The directory that it must not see is the one that the
+// self-test made: a place where programs lie (/usr/bin, /tmp) may be one that a session has, too.
 func (s *Sandbox) selfTestCell(secret string) string {
 	l := s.cfg.Limits
 	home, err := os.UserHomeDir()

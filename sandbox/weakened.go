@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
 // Weakened is New without the named defences, for tests that show what each is there for: "audit" (the
 // runner's refusals of programs and network), "environment" (the session's own environment), "nonce",
-// "frames" (the end at the first bad frame), "hooks" and "threads" (the runner's care for what outlives a cell), those of the init process ("seccomp", "landlock", ...), or "tier:none" for a plain process. Its
-// sessions are fresh interpreters. Outside a test it is an error.
+// "frames" (the end at the first bad frame), "hooks" and "threads" (the runner's care for what outlives a cell), those of the
+// init process ("seccomp", "landlock", ...), single namespaces ("pid", "net"), "read-only" and "scratch" of the file system, or
+// "tier:none" for a plain process. Its sessions are fresh interpreters. Outside a test it is an error.
 func Weakened(cfg Config, off ...string) (*Sandbox, error) {
 	if !testing.Testing() {
 		return nil, errors.New("sandbox: defences can be switched off in tests only")
@@ -53,4 +55,14 @@ func (s *Sandbox) inherited() []string {
 		return os.Environ()
 	}
 	return nil
+}
+
+// shares are the namespaces that a session has in common with us: none, unless a test wants it.
+func (s *Sandbox) shares() (flags uintptr) {
+	for name, flag := range map[string]uintptr{"pid": syscall.CLONE_NEWPID, "net": syscall.CLONE_NEWNET} {
+		if s.off[name] {
+			flags |= flag
+		}
+	}
+	return flags
 }
