@@ -12,7 +12,22 @@ import (
 )
 
 // openWhenConfined are rules that the confined tier does not hold, with why; docs/sandbox.md says so in its words.
-var openWhenConfined = map[string]string{"files end": wouldFill, "directories end": wouldFill}
+var openWhenConfined = map[string]string{
+	"files end":                                              wouldFill,
+	"directories end":                                        wouldFill,
+	"space ends":                                             wouldFill,
+	"the root is not left upwards":                           "whether a path of the host exists is told",
+	"proc shows one process":                                 "Landlock refuses the list of processes, there is no list of its own",
+	"no process of another session is seen":                  "the same",
+	"files without a grant cannot be read":                   "the file is one of a root that is not there",
+	"a symbolic link opens nothing that its target forbids":  "the same; what is there is refused by Landlock and not missing",
+	"a hard link to what is not ours cannot be made":         "data files are links in its own directory, which it may link again",
+	"data files cannot be changed by any path":               "the same: it may rename the link, and not open the file to write",
+	"no program is run from anywhere":                        "the cell's chmod is refused before",
+	"a session's own death is not in its hands":              "it is not process 1: it may kill itself, and no other",
+	"sessions see themselves alone in the network namespace": "the network namespace is the host's: /proc/self/net lists its sockets",
+	"a session's number on the host is its own":              "it is the supervisor's",
+}
 
 // TestHostileCellsOfTheConfinedTier runs the tables in sessions without namespaces.
 func TestHostileCellsOfTheConfinedTier(t *testing.T) {
@@ -28,7 +43,7 @@ func TestHostileCellsOfTheConfinedTier(t *testing.T) {
 		for _, h := range tables()[name] {
 			t.Run(h.rule, func(t *testing.T) {
 				why := openWhenConfined[h.rule]
-				if why == wouldFill {
+				if strings.HasPrefix(why, wouldFill) {
 					t.Skip(why)
 				}
 				sess := f.session(t, boxes[h.small])

@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -71,6 +73,29 @@ func TestAMissingEnvironmentSaysWhatToRun(t *testing.T) {
 func TestThisHostReachesTheStrictTier(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, TierStrict, box(t).Tier())
+}
+
+// TestAProgramDirectlyBelowTmpReachesTheStrictTier: sessions have a directory of that name, too.
+func TestAProgramDirectlyBelowTmpReachesTheStrictTier(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	f, err := os.CreateTemp(tmpDir, "program-")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	t.Cleanup(func() { require.NoError(t, os.Remove(f.Name())) })
+	copyFile(t, exe, f.Name())
+	require.NoError(t, os.Chmod(f.Name(), 0o755))
+	cmd := exec.CommandContext(patience.Context(t), f.Name())
+	cmd.Env = append(os.Environ(), supervisorEnv+"=1")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	require.NoError(t, err)
+	require.Regexp(t, `^\d+\n$`, line)
 }
 
 func TestTheSelfTestNamesWhatDoesNotHold(t *testing.T) {

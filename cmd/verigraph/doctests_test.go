@@ -55,6 +55,7 @@ func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
 
 // reports are the numbers of the reports by section.
 var reports = map[string]string{
+	"A": "1 3 4 5 6 7 9 10 12 13 15 16 18 19 21 22 24 25 27 28 30 31 33 34 36 37",
 	"B": "39 40 42 43 45 46 48 49 50 51 52 54",
 	"C": "55 57 58 60 61 63 64 66 67 69 70 72 73 75 76 78",
 	"D": "79 81 82 84 85 87 88 90",
