@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/trajectory"
@@ -35,7 +36,8 @@ func TestHostileCellsOfTheConfinedTier(t *testing.T) {
 	if os.Getenv("SANDBOX_TEST_ALL") == "" {
 		t.Skip("make hostile runs it")
 	}
-	boxes := map[bool]*Sandbox{false: ofTier(t, TierConfined, func(*Config) {}), true: ofTier(t, TierConfined, func(c *Config) { small(&c.Limits) })}
+	long := func(c *Config) { c.Limits.CellWall, c.Limits.CellCPU = 5*time.Minute, 5*time.Minute }
+	boxes := map[bool]*Sandbox{false: ofTier(t, TierConfined, long), true: ofTier(t, TierConfined, func(c *Config) { long(c); small(&c.Limits) })}
 	require.Equal(t, engine, boxes[false].Stats().Engine, boxes[false].Stats().Fallback)
 	f := newField(t, box(t))
 	f.box = boxes[false]
@@ -43,6 +45,14 @@ func TestHostileCellsOfTheConfinedTier(t *testing.T) {
 		for _, h := range tables()[name] {
 			t.Run(h.rule, func(t *testing.T) {
 				why := openWhenConfined[h.rule]
+				if os.Geteuid() != 0 {
+					switch h.rule {
+					case "no capability is held":
+						why = "the bounding set stays: only a privileged process can empty it; nothing is gained from it by no_new_privs"
+					case "a session's number on the host is its own":
+						why = "" // the rule is root's
+					}
+				}
 				if strings.HasPrefix(why, wouldFill) {
 					t.Skip(why)
 				}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/trajectory"
 )
 
@@ -65,7 +66,7 @@ func (w *weak) without(t *testing.T, h hostile, off []string) *Sandbox {
 		s.off[name] = true
 	}
 	l := testConfig().Limits
-	l.CellWall, l.Grace = 20*time.Second, 0
+	l.CellWall, l.CellCPU, l.Grace = patience.Limit, patience.Limit, 0
 	if h.small {
 		small(&l)
 	}
