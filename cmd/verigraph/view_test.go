@@ -23,7 +23,7 @@ const viewed = root + "viewer/testdata/run"
 // startView runs verigraph view and returns the address that it printed.
 func startView(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(patience.Context(t))
 	r, w := io.Pipe()
 	cmd := newRoot()
 	cmd.SetArgs(append([]string{"view"}, args...))
