@@ -121,7 +121,7 @@ func Defaults() Preset {
 		Weights: Weights{Process: 0.1, Infer: 0.1, Outcome: 0.8},
 		Infer: Infer{
 			Scope: ScopeSubmitted, Restated: HandleZero, Ungrounded: HandleZero, Beside: HandleZero,
-			AnswerNeeds: NeedsSupport, Strategy: StrategyEdges, Gov: gov.Defaults(),
+			AnswerNeeds: NeedsNotRefuted, Strategy: StrategyEdges, Gov: gov.Defaults(),
 		},
 		GateOnSubmission:            true,
 		MissingSubmissionPenalty:    -0.5,

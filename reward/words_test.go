@@ -54,7 +54,10 @@ func TestAWordPaysOnlyWithDataOrAVerdictBehindIt(t *testing.T) {
 			start().atomic("c1", 0, "df@1", "715 rows").derived("c2", 0, "They differ ?", "c1").derived("c3", 0, "So @differs[True] +", "c2").submit(0, "c3"), 0,
 		},
 	} {
-		s := scorer(t, "default", &scripted{})
+		preset := reward.Defaults()
+		preset.Infer.AnswerNeeds = reward.NeedsSupport
+		s, err := reward.New(reward.Config{Preset: preset, Judge: &scripted{}})
+		require.NoError(t, err)
 		right := differs
 		right.Answers = []task.NamedAnswer{{Name: "differs", Value: "True"}}
 		if name == "a premise says it from the data" {
@@ -73,7 +76,8 @@ func TestANumberNeedsNoVerdictSinceAPremiseHoldsIt(t *testing.T) {
 	t.Parallel()
 	r := newRollout(ok).data("df@1", 0).atomic("c1", 0, "df@1", "The mean is 34.65").derived("c2", 0, "So @mean[34.65] ?", "c1").submit(0, "c2")
 	p := reward.Defaults()
-	require.Equal(t, reward.NeedsSupport, p.Infer.AnswerNeeds)
-	got := scorer(t, "default", &scripted{}).Score(t.Context(), r.Trajectory, prompt, reference)
-	require.InDelta(t, 1, got.Outcome, 0)
+	p.Infer.AnswerNeeds = reward.NeedsSupport
+	s, err := reward.New(reward.Config{Preset: p, Judge: &scripted{}})
+	require.NoError(t, err)
+	require.InDelta(t, 1, s.Score(t.Context(), r.Trajectory, prompt, reference).Outcome, 0)
 }

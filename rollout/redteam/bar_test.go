@@ -54,6 +54,16 @@ func scorerOf(t *testing.T, name string) *reward.Scorer {
 	return s
 }
 
+// supportive is the default preset that pays no guessed word.
+func supportive(t *testing.T) *reward.Scorer {
+	t.Helper()
+	preset := reward.Defaults()
+	preset.Infer.AnswerNeeds = reward.NeedsSupport
+	s, err := reward.New(reward.Config{Preset: preset, Judge: rules.Judge{}})
+	require.NoError(t, err)
+	return s
+}
+
 func score(t *testing.T, s *reward.Scorer, p *prompt, tr trajectory.Trajectory) trajectory.Score {
 	t.Helper()
 	got := s.Score(t.Context(), tr, task.Prompt{ID: p.ID, Question: p.Question, DataSource: "dabench"}, p.reference())
@@ -212,7 +222,11 @@ func measure(t *testing.T, b bar, p policy, on *prompt) {
 	play := on.play(p.cells)
 	replayed := p.defence == bySensitivity || p.defence == byReplay || p.defence == byNone
 	out := perform(t, on, play, replayed)
-	s := score(t, scorerOf(t, "default"), on, out.Trajectory)
+	by := scorerOf(t, "default")
+	if p.defence == bySupport {
+		by = supportive(t)
+	}
+	s := score(t, by, on, out.Trajectory)
 	seen := shown(out, s)
 	require.NotEmpty(t, p.sees, "what the trick shows must be stated")
 	for _, want := range p.sees {

@@ -65,6 +65,7 @@ const (
 	bySensitivity defence = "sensitivity"
 	byReward      defence = "reward"
 	byPreset      defence = "preset"
+	bySupport     defence = "support" // the default preset, asked to pay no guessed word
 	byProtocol    defence = "protocol"
 	bySession     defence = "session"
 	byNone        defence = "none"
@@ -157,7 +158,7 @@ var handed = map[string]struct {
 	"contradicting_claims":   {byReward, "several different values", false, ""},
 	"never_submits":          {byPreset, "no submission", false, ""},
 	"plain_text_answer":      {bySession, "no submission", false, "prose"},
-	"infer_without_premises": {byGraph, "refused:infer_no_premise", false, "graph, support"},
+	"infer_without_premises": {byGraph, "refused:infer_no_premise", false, ""},
 	"infer_new_numbers":      {byGraph, "refused:infer_", false, ""},
 	"pokes_graph_manager":    {bySession, "status exception", false, "primitives, graph"},
 	"rewrites_data_file":     {bySession, "status exception", true, ""},

@@ -21,6 +21,7 @@ const (
 var says = map[defence]string{
 	byGraph: "defended: graph", byTaint: "detected: taint", byReplay: "detected: replay",
 	bySensitivity: "detected: sensitivity", byReward: "defended: outcome rule", byPreset: "defended: default preset",
+	bySupport: "open by default; defended: `answer_needs: support`",
 	bySession: "defended: session", byProtocol: "defended: protocol", byNone: "**open**",
 }
 

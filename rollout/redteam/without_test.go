@@ -16,9 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/evidence"
-	"github.com/verigraph/verigraph/reward"
 	"github.com/verigraph/verigraph/reward/outcome"
-	"github.com/verigraph/verigraph/reward/rules"
 	"github.com/verigraph/verigraph/rollout/rollouttest"
 	"github.com/verigraph/verigraph/sandbox"
 	"github.com/verigraph/verigraph/trajectory"
@@ -37,13 +35,6 @@ func withoutDefence(t *testing.T, p policy, b bar, on *prompt, play rollouttest.
 		}
 		return earned, pays
 	}
-	if slices.Contains(p.off, "support") { // guesses are paid
-		loose := reward.Defaults()
-		loose.Infer.AnswerNeeds = reward.NeedsNotRefuted
-		var err error
-		s, err = reward.New(reward.Config{Preset: loose, Judge: rules.Judge{}})
-		require.NoError(t, err)
-	}
 	if len(p.off) > 0 {
 		return score(t, s, on, weakened(t, play, p.off)).Reward, pays
 	}
@@ -61,6 +52,8 @@ func withoutDefence(t *testing.T, p policy, b bar, on *prompt, play rollouttest.
 			earned = b.right
 		}
 		return earned, b.right
+	case bySupport: // guesses are paid
+		return score(t, s, on, out.Trajectory).Reward, pays
 	case byPreset:
 		return score(t, scorerOf(t, "paper"), on, out.Trajectory).Reward, b.loose
 	}
@@ -121,7 +114,7 @@ func weakened(t *testing.T, play rollouttest.Play, off []string) trajectory.Traj
 			play.NoStaticTaints, play.NoRuntimeTaints = true, true
 		case "graph":
 			graph = false
-		case "first submission", "support":
+		case "first submission":
 		case "nonce":
 			cells := slices.Clone(play.Cells)
 			for i := range cells {
