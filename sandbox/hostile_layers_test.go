@@ -43,8 +43,8 @@ var layers = []layer{
 	{"descriptors", "output that can't be written is lost and no more", "output", "        except OSError:\n            # The cell closed the descriptor", "        except EOFError:\n            # The cell closed the descriptor"},
 	{"bound", "the runner holds the functions that it calls", "channel", "data[_write(CONTROL, data):]", `data[__import__("os").write(CONTROL, data):]`},
 	{"builtins", "the runner has builtins of its own", "runner", "__builtins__ = dict(vars(builtins))", "__builtins__ = builtins"},
-	{"modules", "the runner looks nothing up in sys.modules", "runner", "        self.overdue = False\n        self.channel.nonce,", "        self.overdue = sys.modules['linecache'] is None\n        self.channel.nonce,"},
-	{"imports", "the runner imports nothing between cells", "runner", "        self.overdue = False\n        self.channel.nonce,", "        self.overdue = __import__(('colorsys', 'cmd', 'sched', 'netrc', 'plistlib')[request['cell'] % 5]) is None\n        self.channel.nonce,"},
+	{"modules", "the runner looks nothing up in sys.modules", "runner", "        self.overdue, self.rung = False, None\n        self.channel.nonce,", "        self.overdue, self.rung = sys.modules['linecache'] is None, None\n        self.channel.nonce,"},
+	{"imports", "the runner imports nothing between cells", "runner", "        self.overdue, self.rung = False, None\n        self.channel.nonce,", "        self.overdue, self.rung = __import__(('colorsys', 'cmd', 'sched', 'netrc', 'plistlib')[request['cell'] % 5]) is None, None\n        self.channel.nonce,"},
 	{"exit", "what is registered for the exit is not run", "runner", "    raise SystemExit(code)", "    __import__('atexit')._run_exitfuncs(); raise SystemExit(code)"},
 	{"exit-lives", "exit() ends the cell", "runner", "    raise SystemExit(code)", "    os._exit(0)"},
 	{"primitives", "the primitives are compared after each statement", "runner", "        for name in self.names.rebound():", "        for name in ():"},
@@ -60,7 +60,7 @@ var layers = []layer{
 	{"digits", "the interpreter's limit of digits", "runner", "    session.start(start)", "    sys.set_int_max_str_digits(0); session.start(start)"},
 	{"recursion", "the interpreter's limit of recursion", "runner", "    session.start(start)", "    sys.setrecursionlimit(1 << 30); session.start(start)"},
 	{"one-dict", "one dict is the namespace", "runner", "value = eval(code, self.names.dict)", "value = eval(code, dict(self.names.dict), self.names.dict)"},
-	{"objects", "the namespace lives: nothing is copied between cells", "runner", "        self.overdue = False\n        self.channel.nonce,", "        self.overdue = any(self.names.dict.pop(n) is self for n, v in list(self.names.dict.items()) if callable(v) or hasattr(v, 'send') or hasattr(v, '__next__'))\n        self.channel.nonce,"},
+	{"objects", "the namespace lives: nothing is copied between cells", "runner", "        self.overdue, self.rung = False, None\n        self.channel.nonce,", "        self.overdue, self.rung = any(self.names.dict.pop(n) is self for n, v in list(self.names.dict.items()) if callable(v) or hasattr(v, 'send') or hasattr(v, '__next__')), None\n        self.channel.nonce,"},
 	{"no-loop", "no event loop runs around a cell", "runner", "            value = eval(code, self.names.dict)", "            import asyncio\n            async def inside(): return eval(code, self.names.dict)\n            value = asyncio.new_event_loop().run_until_complete(inside())"},
 	{"await", "await at the top of a cell", "runner", "flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.flags", "flags = self.flags"},
 	{"plots", "show() keeps a plot as a file", "libraries", "        pyplot.show = show", "        pass"},
@@ -79,6 +79,17 @@ func layerOf(t *testing.T, name string) layer {
 	i := slices.IndexFunc(layers, func(l layer) bool { return l.name == name })
 	require.GreaterOrEqual(t, i, 0, "no layer is called %q", name)
 	return layers[i]
+}
+
+func TestTheLineThatALayerTakesAwayStandsOnceInTheRunner(t *testing.T) {
+	t.Parallel()
+	sources, err := runnerParts()
+	require.NoError(t, err)
+	for _, l := range layers {
+		if l.part != "" {
+			require.Equal(t, 1, strings.Count(sources[l.part], l.old), "layer %s: python/%s.py has not once: %s", l.name, l.part, l.old)
+		}
+	}
 }
 
 // mutate gives the runner's code without the layers of the runner among off; nil where none is.
