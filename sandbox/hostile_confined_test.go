@@ -14,13 +14,14 @@ import (
 
 // openWhenConfined are rules that the confined tier does not hold, with why; docs/sandbox.md says so in its words.
 var openWhenConfined = map[string]string{
-	"files end":                                              wouldFill,
-	"directories end":                                        wouldFill,
-	"space ends":                                             wouldFill,
-	"the root is not left upwards":                           "whether a path of the host exists is told",
-	"proc shows one process":                                 "Landlock refuses the list of processes, there is no list of its own",
-	"no process of another session is seen":                  "the same",
-	"files without a grant cannot be read":                   "the file is one of a root that is not there",
+	"files end":                             wouldFill,
+	"directories end":                       wouldFill,
+	"space ends":                            wouldFill,
+	"the root is not left upwards":          "whether a path of the host exists is told",
+	"proc shows one process":                "Landlock refuses the list of processes, there is no list of its own",
+	"no process of another session is seen": "the same",
+	"files without a grant cannot be read":  "the file is one of a root that is not there",
+
 	"a symbolic link opens nothing that its target forbids":  "the same; what is there is refused by Landlock and not missing",
 	"a hard link to what is not ours cannot be made":         "data files are links in its own directory, which it may link again",
 	"data files cannot be changed by any path":               "the same: it may rename the link, and not open the file to write",

@@ -70,6 +70,7 @@ type field struct {
 	data      string
 	prelude   string
 	reached   *atomic.Int64
+	arrived   chan struct{} // holds one once reached has grown
 	bystander Session
 	before    hostState
 	// tight is the sandbox of sessions with small limits, nil until one is needed.
@@ -84,10 +85,19 @@ type hostState struct {
 	Reached                                  int64
 }
 
+// count notes that a session reached a listener.
+func (f *field) count() {
+	f.reached.Add(1)
+	select {
+	case f.arrived <- struct{}{}:
+	default:
+	}
+}
+
 func newField(t *testing.T, s *Sandbox) *field {
 	t.Helper()
 	dir := t.TempDir()
-	f := &field{box: s, secret: filepath.Join(dir, "reference_answer.json"), data: filepath.Join(dir, "a.csv"), reached: new(atomic.Int64)}
+	f := &field{box: s, secret: filepath.Join(dir, "reference_answer.json"), data: filepath.Join(dir, "a.csv"), reached: new(atomic.Int64), arrived: make(chan struct{}, 1)}
 	require.NoError(t, os.WriteFile(f.secret, []byte("the answer is 34.65"), 0o644))
 	require.NoError(t, os.WriteFile(f.data, []byte("x,y\n1,2\n3,4\n"), 0o644))
 	path := filepath.Join(dir, "s")
@@ -107,7 +117,7 @@ func newField(t *testing.T, s *Sandbox) *field {
 				if err != nil {
 					return
 				}
-				f.reached.Add(1)
+				f.count()
 				c.Close()
 			}
 		}()
@@ -123,13 +133,13 @@ func newField(t *testing.T, s *Sandbox) *field {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for b := make([]byte, 16); ; f.reached.Add(1) {
+			for b := make([]byte, 16); ; f.count() {
 				if _, _, err := c.ReadFrom(b); err != nil {
 					return
 				}
 			}
 		}()
-		t.Cleanup(func() { c.Close(); <-done })
+		t.Cleanup(func() { c.Close(); patience.Receive(t, done, "its end") })
 	}
 	info, err := arch.GetInfo("")
 	require.NoError(t, err)

@@ -147,9 +147,13 @@ func failure(t *testing.T, h hostile, f *field, sess Session, res Result, g *gra
 	why := h.host(t, f, sess, g)
 	if slices.Contains(off, "net") || slices.Contains(off, "audit") {
 		// What reached a listener is counted by another goroutine.
-		for i := 0; i < 50 && why == ""; i++ {
-			time.Sleep(10 * time.Millisecond)
-			why = h.host(t, f, sess, g)
+		for end := time.After(500 * time.Millisecond); why == ""; {
+			select {
+			case <-f.arrived:
+				why = h.host(t, f, sess, g)
+			case <-end: // nothing did
+				return ""
+			}
 		}
 	}
 	return why
