@@ -22,6 +22,7 @@ type Lease struct {
 	owner    string
 	duration time.Duration
 	revision uint64
+	renewed  time.Time // when the renewal was sent that is known to be stored
 
 	seen   uint64 // the other holder's revision
 	seenAt time.Time
@@ -49,6 +50,7 @@ func (l *Lease) TryAcquire(ctx context.Context, address string, force bool) (boo
 	}
 	e, err := l.bus.state.Get(ctx, l.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		l.renewed = time.Now()
 		l.revision, err = l.bus.state.Create(ctx, l.key, value)
 		return l.won(err)
 	}
@@ -63,6 +65,7 @@ func (l *Lease) TryAcquire(ctx context.Context, address string, force bool) (boo
 	if !force && !st.Free && st.Owner != l.owner && time.Since(l.seenAt) < l.duration {
 		return false, nil
 	}
+	l.renewed = time.Now()
 	l.revision, err = l.bus.state.Update(ctx, l.key, value, e.Revision())
 	return l.won(err)
 }
@@ -87,30 +90,39 @@ func (l *Lease) Hold(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("nats: %s: %w", l.key, err)
 	}
-	renewed := time.Now()
 	tick := time.NewTicker(l.duration / 4)
 	defer tick.Stop()
-	for {
+	// It is over here before anybody else may take it: others count from when they saw the renewal, which was after it was sent.
+	limit := l.duration * 3 / 4
+	for mine := true; ; {
+		held, end := context.WithDeadline(ctx, l.renewed.Add(limit))
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-held.Done():
 		case <-tick.C:
+			mine = l.renew(held, value)
 		}
-		try, cancel := context.WithTimeout(ctx, l.duration/4)
-		revision, err := l.bus.state.Update(try, l.key, value, l.revision)
-		cancel()
+		end()
 		switch {
-		case err == nil:
-			l.revision, renewed = revision, time.Now()
-		case isWrongSequence(err):
-			if !l.mine(ctx) {
-				return fmt.Errorf("nats: %s: %w", l.key, ErrLeaseLost)
-			}
-		}
-		if time.Since(renewed) > l.duration*3/4 { // before anybody else may take it
-			return fmt.Errorf("nats: %s: not renewed for %s: %w", l.key, l.duration*3/4, ErrLeaseLost)
+		case ctx.Err() != nil:
+			return nil
+		case !mine:
+			return fmt.Errorf("nats: %s: %w", l.key, ErrLeaseLost)
+		case time.Since(l.renewed) >= limit:
+			return fmt.Errorf("nats: %s: not renewed for %s: %w", l.key, limit, ErrLeaseLost)
 		}
 	}
+}
+
+// renew reports whether the lease may still be this holder's.
+func (l *Lease) renew(ctx context.Context, value []byte) bool {
+	try, cancel := context.WithTimeout(ctx, l.duration/4)
+	defer cancel()
+	sent := time.Now()
+	revision, err := l.bus.state.Update(try, l.key, value, l.revision)
+	if err == nil {
+		l.revision, l.renewed = revision, sent
+	}
+	return !isWrongSequence(err) || l.mine(ctx)
 }
 
 // mine picks up the revision of a renewal whose answer was lost.

@@ -217,6 +217,7 @@ func (l *Leader) write(ctx context.Context, batch []scored) (*BatchRecord, error
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	l.dropUnrecorded(ctx, record)
 	return &record, nil
 }
 
@@ -224,7 +225,7 @@ func (l *Leader) encode(batch []scored) (BatchRecord, []byte, error) {
 	l.mu.Lock()
 	r := BatchRecord{Sequence: l.books.next(), Epoch: l.deps.Epoch, PolicyVersion: l.books.now().trainedAt()}
 	l.mu.Unlock()
-	r.Object = fmt.Sprintf("batches/%s-e%d-%06d.parquet", l.cfg.Run, r.Epoch, r.Sequence)
+	r.Object = l.objectName(r.Epoch, r.Sequence)
 	r.Validate, r.At = batch[0].kind.validate, l.deps.Now().UTC()
 	var rows []dataset.Row
 	for i, s := range batch {

@@ -220,25 +220,33 @@ func (l *Lead) rebuild(ctx context.Context) error {
 	return nil
 }
 
+// fromLogs waits for the streams side by side: after the loss of a NATS server each may be electing its leader.
 func (l *Lead) fromLogs(ctx context.Context) (*leader.Leader, error) {
-	epoch, err := l.bus.NextEpoch(ctx, l.cfg.Run)
-	if err != nil {
-		return nil, err
-	}
-	ledger, events, err := jetstream.OpenLog[leader.Event](ctx, l.bus, jetstream.Ledger, l.cfg.Run)
-	if err != nil {
-		return nil, err
-	}
-	batches, records, err := jetstream.OpenLog[leader.BatchRecord](ctx, l.bus, jetstream.Batches, l.cfg.Run)
-	if err != nil {
-		return nil, err
-	}
+	var epoch int64
+	var ledger *jetstream.Log[leader.Event]
+	var batches *jetstream.Log[leader.BatchRecord]
+	var events []leader.Event
+	var records []leader.BatchRecord
 	var share func(int) int
+	g, within := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		epoch, err = l.bus.NextEpoch(within, l.cfg.Run)
+		return err
+	})
+	g.Go(func() (err error) {
+		ledger, events, err = jetstream.OpenLog[leader.Event](within, l.bus, jetstream.Ledger, l.cfg.Run)
+		return err
+	})
+	g.Go(func() (err error) {
+		batches, records, err = jetstream.OpenLog[leader.BatchRecord](within, l.bus, jetstream.Batches, l.cfg.Run)
+		return err
+	})
 	if l.shares != nil {
-		if err := l.shares.look(ctx); err != nil {
-			return nil, err
-		}
 		share = l.shares.may
+		g.Go(func() error { return l.shares.look(within) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	st := leaderStreams{l.bus, l.cfg.Run, l.backlog.FromStart(), l.scored}
 	streams, log := leader.Streams(st), leader.Log[leader.BatchRecord](batches)
