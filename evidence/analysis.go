@@ -34,11 +34,13 @@ type Statement struct {
 	Files []string `json:"files,omitempty"`
 	// DynamicFiles: it calls a reader on a name that is not known statically.
 	DynamicFiles bool `json:"dynamic_files,omitempty"`
+	// FilePatterns are literal patterns (those of Python's fnmatch, without a directory) of files whose names it lists.
+	FilePatterns []string `json:"file_patterns,omitempty"`
 	// WrittenFiles are literal names of files it writes; DynamicWrites: it writes some unknown file.
 	WrittenFiles  []string `json:"written_files,omitempty"`
 	DynamicWrites bool     `json:"dynamic_writes,omitempty"`
-	// Flows say of names that the statement binds what flows into each, where that is less than all that
-	// it reads. It is only given where the statement binds several names.
+	// Flows say of names that the statement binds or changes in place what flows into each, where that is
+	// less than all that it reads.
 	Flows map[string]Flow `json:"flows,omitempty"`
 	// Untracked are reasons why its effects can't be decided (exec, globals(), star import, ...).
 	Untracked []string `json:"untracked,omitempty"`
@@ -55,7 +57,7 @@ type Statement struct {
 	Definitions map[string]json.RawMessage `json:"definitions,omitempty"`
 }
 
-// Flow is what flows into one of the names that a statement binds.
+// Flow is what flows into one of the names that a statement binds or changes.
 type Flow struct {
 	Reads []string `json:"reads,omitempty"`
 	// Files: what the statement reads from files flows into it.
@@ -90,6 +92,8 @@ type Argument struct {
 	Files      []string `json:"files,omitempty"`
 	// DynamicFiles: the expression calls a reader on a dynamic name.
 	DynamicFiles bool `json:"dynamic_files,omitempty"`
+	// FilePatterns are those of the statement's that the expression lists.
+	FilePatterns []string `json:"file_patterns,omitempty"`
 	// Untracked: what the expression reads can't be decided.
 	Untracked bool `json:"untracked,omitempty"`
 	// Name of the variable when the expression is a bare name.

@@ -96,7 +96,7 @@ func (c *Cell) apply(r Report) {
 		made[name] = true
 		if old, exists := g.current[name]; bound[name] || exists && !unbound[name] {
 			from, narrow := flows[name]
-			if !narrow || !bound[name] {
+			if !narrow {
 				from = d
 			}
 			c.version(name, from, survival(st, name, bound[name], old, exists))
@@ -161,6 +161,7 @@ func (c *Cell) abandon() {
 	st := &c.statements[c.next]
 	d := c.g.statementDeps(st, nil, false)
 	simple := c.simple(st)
+	flows := c.g.flows(st, d)
 	for _, name := range append(effects(st), raisedOnly(st)...) {
 		old, exists := c.g.current[name]
 		_, raised := st.Raised[name]
@@ -171,7 +172,11 @@ func (c *Cell) abandon() {
 		case rebound:
 			c.version(name, d, nil)
 		case exists && slices.Contains(st.Mutates, name):
-			c.version(name, d, []input{{node: old, kind: EdgeCompute}})
+			from, narrow := flows[name]
+			if !narrow {
+				from = d
+			}
+			c.version(name, from, []input{{node: old, kind: EdgeCompute}})
 		}
 	}
 	c.writeFiles(st, d)

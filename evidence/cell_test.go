@@ -297,6 +297,49 @@ func TestDynamicReadAfterAnOwnFileIsUntracked(t *testing.T) {
 	}
 }
 
+func TestListedNamesRestOnTheSourcesThatThePatternMatches(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string][]string{
+		"*.csv": {"compute file:a.csv", "compute file:b.csv"}, "a*": {"compute file:a.csv"}, "[!a].csv": {"compute file:b.csv"},
+		"?.txt": nil, "[": {"compute file:a.csv", "compute file:b.csv"},
+	} {
+		w := newWorld(t)
+		w.do("names", Statement{Writes: []string{"n"}, FilePatterns: []string{pattern}}, []string{"n"}, nil)
+		w.wantInputs("n@1", want...)
+		w.wantStructural(w.mean("n"), want != nil)
+	}
+}
+
+func TestListingTheTrajectorysOwnFilesIsUntracked(t *testing.T) {
+	t.Parallel()
+	for pattern, trusted := range map[string]bool{"*.csv": false, "a.*": true} {
+		w := newWorld(t)
+		w.do("write", Statement{WrittenFiles: []string{"x.csv"}}, nil, nil)
+		w.do("names", Statement{Writes: []string{"n"}, FilePatterns: []string{pattern}}, []string{"n"}, nil)
+		w.wantStructural(w.mean("n"), trusted)
+	}
+	w := newWorld(t)
+	w.do("write", Statement{DynamicWrites: true}, nil, nil)
+	w.do("names", Statement{Writes: []string{"n"}, FilePatterns: []string{"a.*"}}, []string{"n"}, nil)
+	w.wantStructural(w.mean("n"), false)
+}
+
+func TestWhatFlowsIntoAChangedObjectIsComputeAndTheRestControl(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.load()
+	w.constant("n")
+	w.constant("b")
+	st := Statement{Reads: []string{"df", "n"}, Mutates: []string{"b", "df"}, Flows: map[string]Flow{"b": {Reads: []string{"n"}}}}
+	w.do("change", st, nil, nil)
+	w.wantInputs("b@2", "compute b@1", "compute n@1", "control df@1")
+	w.wantInputs("df@2", "compute df@1", "compute n@1")
+	// A statement that raised may have changed objects before.
+	c := w.g.Begin(w.turn, "change", Analysis{Statements: []Statement{st}})
+	c.End("error")
+	w.wantInputs("b@3", "compute b@2", "compute n@1", "control df@2")
+}
+
 func TestFileReadAndWrittenByOneStatementIsUntracked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -56,6 +56,7 @@ func (g *Graph) statementDeps(st *Statement, opened []string, running bool) deps
 	g.readNames(&d, st.Reads, st.Control)
 	g.readFiles(&d, st.Files, st.WrittenFiles, opened)
 	g.readFiles(&d, opened, st.WrittenFiles, opened)
+	g.listFiles(&d, st.FilePatterns)
 	if st.DynamicFiles && (running || len(opened) == 0) {
 		g.readAnything(&d)
 	}
@@ -65,7 +66,7 @@ func (g *Graph) statementDeps(st *Statement, opened []string, running bool) deps
 	return d
 }
 
-// flows resolves what flows into the single names that a statement binds. All else that the statement
+// flows resolves what flows into the single names that a statement binds or changes. All else that the statement
 // reads shows as control: it may still decide what is bound.
 func (g *Graph) flows(st *Statement, d deps) map[string]deps {
 	if len(st.Flows) == 0 {
@@ -109,6 +110,7 @@ func (g *Graph) argumentDeps(st *Statement, arg *Argument) deps {
 		g.readNames(&d, []string{arg.Variable}, nil)
 	}
 	g.readFiles(&d, arg.Files, st.WrittenFiles, nil)
+	g.listFiles(&d, arg.FilePatterns)
 	if arg.DynamicFiles {
 		g.readAnything(&d)
 	}
@@ -169,6 +171,30 @@ func (g *Graph) readAnything(d *deps) {
 	if g.wroteUnknown || len(g.written) > 0 {
 		d.distrust("reads a file that the trajectory may have written")
 	}
+}
+
+// listFiles resolves patterns to the sources whose names they list. A file of the trajectory's own among them is no source.
+func (g *Graph) listFiles(d *deps, patterns []string) {
+	for _, pattern := range patterns {
+		for _, node := range g.sources {
+			if matches(pattern, baseName(g.nodes[node].Name)) {
+				d.use(node)
+			}
+		}
+		own := g.wroteUnknown
+		for name := range g.written {
+			own = own || matches(pattern, name)
+		}
+		if own {
+			d.distrust("lists a file that the trajectory may have written")
+		}
+	}
+}
+
+// matches reports whether a file of this name may be listed under a pattern; one that can't be read lists all.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(strings.ReplaceAll(pattern, "[!", "[^"), name)
+	return ok || err != nil
 }
 
 // sourcesNamed finds the source of exactly that path, else all of that base name.

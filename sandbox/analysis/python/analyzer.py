@@ -187,7 +187,7 @@ class Cell:
             put(out, "untracked", m.untracked)
             put(out, "taints", m.taints)
         if m.file_bits:
-            out["files"] = self.files(m.file_bits)
+            self.files(m.file_bits, out)
         if m.flags & DYNAMIC:
             out["dynamic_files"] = True
         if m.dynamic_writes:
@@ -199,27 +199,46 @@ class Cell:
             if len(calls) > 1:
                 calls.sort(key=lambda c: (c["line"], c["column"]))
             out["calls"] = calls
-        if len(writes) + len(maybe) > 1:
-            self.flows(env, writes + maybe, out)
+        if reads or m.file_bits or m.flags & DYNAMIC:
+            self.flows(env, writes, maybe, mutated, out)
         if env or mutated or m.unseen:
             self.definitions(env, mutated, out)
 
-    def flows(self, env, names, out):
-        """What flows into each of several names, where that is less than all that the statement reads."""
+    def flows(self, env, writes, maybe, mutated, out):
+        """What flows into each name that is bound or changed, where that is less than all that the statement reads."""
         m = self.machine
-        files = m.file_bits or m.flags & DYNAMIC
+        all_reads, files = m.reads, m.file_bits or m.flags & DYNAMIC
         flows = {}
-        for name in names:
-            v = m.live(env[name])
-            flow = {}
-            if v.reads:
-                flow["reads"] = self.names(v.reads)
-            if v.files or v.flags & (DYNAMIC | UNTRACKED):
-                flow["files"] = True
-            if v.reads & m.reads != m.reads or files and "files" not in flow:
-                flows[name] = flow
+        for names in (writes, maybe, mutated):
+            for name in names:
+                if name in mutated and names is not mutated:
+                    continue
+                reads = marks = 0
+                v = env.get(name)
+                if v is not None and v is not DELETED:
+                    v = m.live(v)
+                    reads, marks = v.reads, v.files or v.flags
+                if names is mutated:
+                    r, f = self.changed(m.base[name])
+                    reads, marks = reads | r, marks or f
+                if reads & all_reads != all_reads or files and not marks:
+                    flow = flows[name] = {}
+                    if reads:
+                        flow["reads"] = self.names(reads)
+                    if marks:
+                        flow["files"] = True
         if flows:
             out["flows"] = flows
+
+    def changed(self, v):
+        """What flowed into an object in place: reads, and whether anything came from files."""
+        m = self.machine
+        reach = m.reach(v)
+        reads = marks = 0
+        for mask, (r, f, g) in m.changes.items():
+            if mask & reach:
+                reads, marks = reads | r, marks or f or g
+        return reads, marks
 
     def mutated(self, env, must):
         """The names whose objects the statement may change in place."""
@@ -241,8 +260,13 @@ class Cell:
         # A name that is bound anew has its version from that.
         return [n for n in mutated if not (n in must and n in env)]
 
-    def files(self, mask):
-        return sorted([f for i, f in enumerate(self.machine.files) if mask >> i & 1])
+    def files(self, mask, out):
+        names = sorted([f for i, f in enumerate(self.machine.files) if mask >> i & 1])
+        if names[0][:1] != PATTERN:
+            out["files"] = names
+            return
+        put(out, "files", [f for f in names if f[:1] != PATTERN])
+        out["file_patterns"] = [f[1:] for f in names if f[:1] == PATTERN]
 
     def raised(self, s, out):
         """Names that may be bound anew when the statement raises, with what is then known of them: nothing."""
@@ -332,7 +356,7 @@ class Cell:
         if control:
             out["control"] = self.names(control)
         if v.files:
-            out["files"] = self.files(v.files)
+            self.files(v.files, out)
         if v.flags & DYNAMIC:
             out["dynamic_files"] = True
         if v.flags & UNTRACKED:

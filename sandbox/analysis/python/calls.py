@@ -159,7 +159,7 @@ class Calls:
             self.mutate(mask | (v.holds if v.kind == ANY else 0), *sources)
             for s in sources:
                 if s is not v and (s.own or s.holds or s.reads or s.files or s.flags):
-                    self.heap.put(mask, self.reach(s), s.code, s)
+                    self.hold(mask, self.reach(s), s.code, s)
             self.write_through(v)
 
     def write_through(self, v):

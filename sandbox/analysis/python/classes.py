@@ -147,7 +147,7 @@ class Classes:
             if hook == "__init__" and (not seen or any(c.open for c in lineage(cls))):
                 for v in values:
                     if v.own or v.holds or v.code:
-                        self.heap.put(own, self.reach(v), v.code, v)
+                        self.hold(own, self.reach(v), v.code, v)
         return self.live(me)
 
     def instance_attribute(self, v, name, n):

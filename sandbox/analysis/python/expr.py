@@ -321,9 +321,6 @@ class Expressions:
         v = self.ev(n.value)
         key = self.ev(n.slice)
         both = (v, key)
-        if v.lib == DEFAULTS:
-            # A missing key is put there by reading it.
-            self.mutate(v.own, v, key)
         if v.kind == LIB:
             if v.lib in ("os.environ", "os.environb"):
                 self.untracked.add("os.environ")
@@ -332,6 +329,9 @@ class Expressions:
             extra = join(self.touch(v, both), self.touch(key, both))
             if extra is not None:
                 both = (v, key, extra)
+        if v.lib == DEFAULTS:
+            # A missing key is put there by reading it.
+            self.mutate(v.own, *both)
         kind = v.kind
         if kind == SCALAR:
             return mix(both, SCALAR)

@@ -58,6 +58,20 @@ def read(m, v, result):
     return result
 
 
+def listed(m, pattern, result):
+    """The names of the files that match a pattern: they rest on those files and on no others."""
+    if pattern is None or pattern.const is None:
+        m.flags |= DYNAMIC
+        result.flags |= DYNAMIC
+        return result
+    for x in pattern.const:
+        name = base_name(x)
+        bit = m.file_bit(PATTERN + (name if name.strip(".") != "" and "**" not in name else "*"))
+        m.file_bits |= bit
+        result.files |= bit
+    return result
+
+
 def write(m, v, *sources):
     """Something is written to v: a path, an open file or a buffer."""
     if v is None:
@@ -102,6 +116,10 @@ def library(m, path, args, kws, values):
     if path in OPENERS and not (root in ("zipfile", "tarfile") and is_stream(args[0] if args else V(SCALAR))):
         return open_file(m, path_argument(args, kws), mode_of(args, kws), values)
     if path in DIRECTORY_READERS:
+        if root == "glob":
+            return listed(m, args[0] if args else kws.get("pathname"), mix(values, ANY))
+        if path in STATUS_READERS:
+            return read(m, args[0] if args else None, mix(values, ANY))
         m.flags |= DYNAMIC
         return mix_dynamic(values)
     if path in WRITER_PATHS:
@@ -176,7 +194,11 @@ def method(m, v, name, args, kws, n):
             return read(m, v if v.kind == PATH else V(ANY), mix(values, SCALAR))
         if name == "open":
             return open_file(m, v, mode_of(args, kws, 0), values)
-        if name in ("iterdir", "glob", "rglob", "stat", "walk"):
+        if name == "stat" and v.kind == PATH:
+            return read(m, v, mix(values, ANY))
+        if name in ("glob", "rglob"):
+            return listed(m, args[0] if args else kws.get("pattern"), mix(values, GEN))
+        if name in ("iterdir", "stat", "walk"):
             m.flags |= DYNAMIC
             out = mix_dynamic(values)
             out.kind = GEN

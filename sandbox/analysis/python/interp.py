@@ -55,9 +55,9 @@ class Statements:
         self.touch(value, both)
         if type(t) is ast.Name:
             if old.kind not in ROOTLESS and old.kind != TUPLE:
-                self.mutated |= old.own
-                if old.kind not in TABULAR and self.reach(value):
-                    self.heap.put(old.own, self.reach(value) if old.own else 0, value.code, value)
+                self.alter(old.own, old, value)
+                if old.own:
+                    self.hold(old.own, self.reach(value) if old.kind not in TABULAR else 0, value.code, value)
             out = mix(both, old.kind, old.own, old.holds | (self.reach(value) if old.kind not in TABULAR else 0),
                       merge_code(old.code, value.code))
             if old.kind == SCALAR and value.kind != SCALAR:
@@ -68,7 +68,7 @@ class Statements:
             return
         out = mix(both, ANY if old.kind in (SCALAR,) else old.kind, old.own, old.holds | value.holds)
         if old.kind not in ROOTLESS:
-            self.mutate(old.own, old, value)
+            self.alter(old.own, old, value)
         self.assign(t, out)
 
     def assign(self, t, v):
@@ -167,7 +167,7 @@ class Statements:
             base = self.ev(t.value)
             if base.kind == LIB:
                 self.taints.add("attribute_store:module")
-            self.mutate(base.own, base)
+            self.alter(base.own, base)
         elif kind is ast.Subscript:
             base = self.ev(t.value)
             key = self.ev(t.slice)
@@ -175,7 +175,7 @@ class Statements:
             mask = base.own
             if base.kind == FRAME and base.own & self.OBJ:
                 mask = base.own & self.OBJ
-            self.mutate(mask, base, key)
+            self.alter(mask, base, key)
 
     def s_pass(self, s):
         pass
@@ -297,12 +297,15 @@ class Statements:
         source = self.ev(s.iter)
         self.sink(source)
         item = self.iterate(source, id(s))
+        # How often a loop over a display runs depends on nothing.
+        counted = type(s.iter) not in (ast.List, ast.Tuple) or any(type(e) is ast.Starred for e in s.iter.elts)
 
         def head():
-            self.pcr |= source.reads
             self.pcc |= source.ctl
-            self.pcf |= source.files
-            self.pcg |= source.flags
+            if counted:
+                self.pcr |= source.reads
+                self.pcf |= source.files
+                self.pcg |= source.flags
             self.assign(s.target, self.live(item))
             return False
         self.loop(s, head)

@@ -199,9 +199,9 @@ class Library:
             self.sink(v)
         self.change(target, values)
 
-    def mutate_arguments(self, values):
+    def mutate_arguments(self, values, *more):
         for v in values:
-            self.change(v, values)
+            self.change(v, [*more, *values])
 
     def deferred(self, code, values):
         out = []
@@ -403,7 +403,7 @@ class Library:
             return mix(results, DICT, 0, holds, code)
         if name == "next":
             out = self.iterate(first, id(n))
-            self.mutate(first.own, first)
+            self.alter(first.own, first)
             for v in args[1:]:
                 out = join(out, v)
             return mix_onto(out, *results)

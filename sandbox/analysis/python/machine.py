@@ -25,6 +25,9 @@ MAX_PASSES = 24
 _WIDE = ((1 << 2 * 5120) - 1) // 3
 
 
+NOTHING = 0, 0, 0
+
+
 class TooComplex(Exception):
     """The statement takes more work than is allowed; it is then reported as untracked."""
 
@@ -85,6 +88,8 @@ class Machine:
         self.bound, self.hasty = set(), set()
         self.heap = Heap()
         self.mutated = 0
+        # What changes came from, by the roots that changed: (reads, files, flags).
+        self.changes = {}
         self.loaded = 0
         self.reads = self.ctl = self.file_bits = 0
         self.flags = 0
@@ -346,19 +351,36 @@ class Machine:
     def mutate(self, mask, *values):
         """Objects with these roots change; values are what the change comes from."""
         self.mutated |= mask
+        r, f, g = self.changes.get(mask, NOTHING)
+        r, f, g = r | self.pcr, f | self.pcf, g | self.pcg
         for v in values:
             self.sink(v)
+            r, f, g = r | v.reads, f | v.files, g | v.flags
+        self.changes[mask] = r, f, g
+
+    def alter(self, mask, me, *values):
+        """As mutate, of one object that takes the values in: me says which object it is, and what it was
+        before stays in it. What else an object does when it changes is only known of some kinds."""
+        if me.kind in SELF_CONTAINED and not me.code and me.lib != FOREIGN:
+            self.sink(me)
+            self.mutate(mask, *values)
+        else:
+            self.mutate(mask, me, *values)
+
+    def hold(self, owner, reach, code, v):
+        """v is stored in the owner on the current path."""
+        self.heap.put(owner, reach, code, self.stamp(v))
 
     def store(self, target, v, mask=None):
         """v becomes part of target. mask narrows what of target changes."""
         own = target.own if mask is None else mask
-        self.mutate(own, target, v)
+        self.alter(own, target, v)
         owner = target.own | (target.holds if not target.own else 0)
         if owner:
             held = self.reach(v) if v.own or v.holds or v.code else 0
             if target.kind in TABULAR and v.kind in TABULAR:
                 held &= ~v.own
-            self.heap.put(owner, held, v.code, self.stamp(v))
+            self.hold(owner, held, v.code, v)
 
     def note_files(self, v):
         self.file_bits |= v.files

@@ -53,14 +53,19 @@ class Methods:
             return self.path_method(v, name, args, results)
         if v.lib is not None:
             if v.lib == IN_PLACE:
-                self.mutate_arguments(values)
+                self.mutate_arguments(values, v)
+                out = self.plain_method(alt(v, lib=None), name, args, kws, n, results)
+                # The result may be the argument that was worked on.
+                for x in values:
+                    out = alt(out, own=out.own | x.own, holds=out.holds | x.holds)
+                return out
             elif v.lib == FOREIGN:
                 return alt(self.unknown_method(v, results), lib=FOREIGN)
         if self.may_be_true(kws.get("inplace"), n, "inplace"):
-            self.mutate(v.own, *results)
+            self.alter(v.own, v, *results[1:])
             for x in values:
                 if v.own:
-                    self.heap.put(v.own, self.reach(x) if x.kind not in TABULAR else 0, x.code, x)
+                    self.hold(v.own, self.reach(x) if x.kind not in TABULAR else 0, x.code, x)
             return mix(results, v.kind, v.own, v.holds, v.code)
         if "out" in kws:
             self.store(kws["out"], mix(results, ANY))
@@ -80,7 +85,7 @@ class Methods:
             self.mutate(v.own, *results)
             for x in values:
                 if v.own and (x.own or x.holds or x.code):
-                    self.heap.put(v.own, self.reach(x), x.code, x)
+                    self.hold(v.own, self.reach(x), x.code, x)
             return mix(results, OBJECT, v.own, v.holds, v.code)
         if kind == FILE and name == "execute":
             # Reading SQL: is_mutator let it pass.
@@ -136,7 +141,7 @@ class Methods:
             # Reading SQL leaves the connection as it was.
             return not all(re.match(r"\s*(select|pragma|with|explain|describe|show)\b", c, re.I) for c in args[0].const)
         if name == "shuffle" and args:
-            self.mutate(args[0].own, args[0])
+            self.alter(args[0].own, args[0])
         return True
 
     def mutating_method(self, v, name, args, kws, results):
@@ -145,7 +150,10 @@ class Methods:
         if v.kind == OBJECT or v.kind == ANY and name not in CONTAINER_MUTATORS and name not in ESTIMATOR_METHODS:
             # What is written to a wrapper goes on to what it wraps.
             own = v.own | v.holds if v.kind == ANY or name in WRITES else v.own
-        self.mutate(own, *results)
+        if v.kind != ANY or name in CONTAINER_MUTATORS:
+            self.alter(own, v, *results[1:])
+        else:
+            self.mutate(own, *results)
         self.write_through(v)
         if v.own:
             for x in values:
@@ -155,7 +163,7 @@ class Methods:
                 if v.kind in TABULAR:
                     held = x.holds
                 if held or x.code or x.reads or x.ctl or x.files or x.flags:
-                    self.heap.put(v.own, held, x.code, self.stamp(x))
+                    self.hold(v.own, held, x.code, x)
         if name in ("fit_transform", "fit_predict", "fit_resample"):
             return mix(results, SEPARATE if name == "fit_resample" else ARRAY if name == "fit_predict" else ANY)
         if name in ("pop", "popitem", "popleft", "setdefault"):

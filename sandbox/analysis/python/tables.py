@@ -91,6 +91,7 @@ OPENERS = {"builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "co
            "h5py.File", "pandas.HDFStore", "shelve.open", "dbm.open"}
 DIRECTORY_READERS = words("""os.listdir os.scandir os.walk glob.glob glob.iglob os.stat os.path.getsize
     os.path.getmtime os.fwalk""")
+STATUS_READERS = words("os.stat os.path.getsize os.path.getmtime")
 READER_METHODS = words("read_text read_bytes iterdir glob rglob")
 # Parameter names under which a reader or writer takes its path.
 PATH_KEYWORDS = ("filepath_or_buffer", "path_or_buf", "path_or_buffer", "path", "file", "fname", "filename",

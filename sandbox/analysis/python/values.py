@@ -11,6 +11,8 @@ Invariant: every operation only ever adds bits; dropping one would be an under-r
 """
 
 DYNAMIC, UNTRACKED = 1, 2
+# What stands before a pattern among the names of files; no file's name has it.
+PATTERN = "\0"
 
 # Kinds. "any" is the top; only "s" (immutable scalars), modules and builtins have no roots.
 ANY, SCALAR, FRAME, PANDAS, LOC, ARRAY = "any", "s", "df", "pd", "loc", "np"
@@ -24,6 +26,8 @@ SERIES, INDEX, GROUP, GROUPED_SERIES = "se", "ix", "gb", "gs"
 # PANDAS is any of the others; a scalar that a reduction gives may hide behind it.
 PANDAS_KINDS = frozenset((FRAME, PANDAS, SERIES, INDEX, GROUP, GROUPED_SERIES))
 TABULAR = PANDAS_KINDS | {ARRAY}
+# Objects that take in what is put into them, and change nothing else by that.
+SELF_CONTAINED = TABULAR | {LIST, SCALARS, DICT, SET, TUPLE, LOC, ANY}
 
 # What V.lib says of a value that is no library: an estimator told to work on its arguments, a figure
 # that pyplot may still draw on, a type of named tuples, a dict that reading fills, and an object of a library that nothing is

@@ -78,6 +78,8 @@ class _Taker:
             self.say(repr(v.tolist()) if v.dtype.hasobject else np.ascontiguousarray(v).tobytes())
         elif isinstance(v, dict):
             self.say("dict", len(v))
+            if callable(getattr(v, "default_factory", None)):
+                self.take(v.default_factory, depth + 1)
             for k, x in list(v.items()):
                 self.take(k, depth + 1)
                 self.take(x, depth + 1)
@@ -127,6 +129,9 @@ class _Taker:
                 self.take(v.__self__, depth + 1)
         elif hasattr(v, "__dict__") and module not in ("_io", "io", "builtins", "itertools") and not hasattr(v, "__next__"):
             self.say("object", t.__module__, t.__qualname__)
+            if t.__module__ == "__main__":
+                # What the class holds is seen through its objects.
+                self.take({n: x for n, x in vars(t).items() if not n.startswith("__") and not callable(x)}, depth + 1)
             for name, x in sorted(vars(v).items()):
                 if not name.startswith("_cache"):
                     self.say(name)

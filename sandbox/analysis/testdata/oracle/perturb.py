@@ -5,6 +5,7 @@ Each kind leaves something alone that another changes, so that what no kind move
 
 import copy
 import csv
+import inspect
 import io
 import json
 import os
@@ -19,7 +20,12 @@ import pandas as pd
 
 # Files can go away besides: what lists a directory depends on that.
 FILE_KINDS = ("gone",)
-KINDS = ("numbers", "rows", "texts", "element", "shape", "signs", "empty")
+KINDS = ("numbers", "rows", "texts", "element", "shape", "signs", "empty", "sorted", "whole", "gaps", "columns", "nested",
+         "names", "ties", "large")
+# Names that the data of the case go by: the columns of its tables.
+NAMES = []
+# How often a kind is tried at most: these have few ways to change a value.
+TIMES = {"signs": 1, "empty": 1, "sorted": 2, "whole": 1, "gaps": 2, "nested": 1, "names": 1, "ties": 1, "large": 1}
 
 
 def value(v, kind, seed):
@@ -29,7 +35,7 @@ def value(v, kind, seed):
 
 class _Change:
     def __init__(self, kind, seed):
-        self.kind = kind
+        self.kind, self.seed = kind, seed
         self.rng = random.Random("%s %s" % (kind, seed))
 
     def value(self, v, depth):
@@ -63,11 +69,45 @@ class _Change:
             return self.sequence(v, t, depth)
         if isinstance(v, dict):
             return self.mapping(v, depth)
-        if isinstance(v, (types.FunctionType, types.ModuleType, type, types.BuiltinFunctionType)) or v is None:
+        if isinstance(v, types.FunctionType):
+            return self.function(v)
+        if isinstance(v, (types.ModuleType, type, types.BuiltinFunctionType)) or v is None:
             return v
-        if type(v).__name__ == "Claim":
-            return v
+        if t.__name__ == "Claim":
+            return self.claim(v)
+        if isinstance(v, sqlite3.Connection):
+            return self.connection(v)
+        if isinstance(v, pd.ExcelFile):
+            return pd.ExcelFile(self.workbook({name: v.parse(name) for name in v.sheet_names}))
         return self.instance(v, depth)
+
+    def function(self, f):
+        """Another function: what f gives, changed."""
+        if self.kind not in ("numbers", "texts", "element") or inspect.iscoroutinefunction(f) or inspect.isgeneratorfunction(f):
+            return f
+
+        def other(*args, **named):
+            return self.value(f(*args, **named), 0)
+        return other
+
+    def claim(self, v):
+        out = copy.copy(v)
+        if self.kind in ("numbers", "texts"):
+            out.text += "q"
+        return out
+
+    def connection(self, v):
+        out = sqlite3.connect(":memory:")
+        v.backup(out)
+        tables(self, out)
+        return out
+
+    def workbook(self, sheets):
+        out = io.BytesIO()
+        with pd.ExcelWriter(out, engine="openpyxl") as w:
+            for name, t in sheets.items():
+                self.frame(t).to_excel(w, sheet_name=name, index=False)
+        return out
 
     def number(self, v, t):
         if self.kind == "numbers":
@@ -78,6 +118,10 @@ class _Change:
             return t(0)
         if self.kind == "element":
             return t(v + self.rng.choice((1, 5)))
+        if self.kind == "large":
+            return t(v * 1000 + 7)
+        if self.kind == "gaps" and isinstance(v, float):
+            return t("nan")
         return v
 
     def text(self, v, depth):
@@ -87,6 +131,8 @@ class _Change:
             return re.sub(r"\d", lambda m: str((int(m.group()) + 3) % 10), v) if re.search(r"\d", v) else v.swapcase()
         if self.kind == "rows" and not depth:
             return v[:-1]
+        if self.kind == "names" and not depth and NAMES:
+            return NAMES[0]
         return "" if self.kind == "empty" else v
 
     def frame(self, v):
@@ -102,6 +148,11 @@ class _Change:
             if v.shape[1] > 1 or self.rng.random() < 0.5:
                 out["added"] = range(len(out))
             return pd.concat([out, out.iloc[:1]]) if self.rng.random() < 0.5 else out
+        if self.kind == "columns":
+            return self.columns(out)
+        if self.kind == "whole":
+            # Tables without gaps and of one length go together.
+            v = out = out.iloc[:12].copy()
         some = self.rng.randrange(max(1, v.shape[1]))
         for i in range(v.shape[1]):
             if self.kind != "element" or i == some:
@@ -109,15 +160,37 @@ class _Change:
                 out.isetitem(i, pd.Series(new.to_numpy(), index=out.index))
         return out
 
+    def columns(self, v):
+        """Fewer columns, the same in another order, or under other names."""
+        way = self.rng.randrange(4)
+        if way == 0:
+            return v.select_dtypes("number")
+        if way == 1:
+            return v.iloc[:, :-1]
+        if way == 2:
+            return v.iloc[:, ::-1]
+        v.columns = [c + "q" if isinstance(c, str) and self.rng.random() < 0.5 else c for c in v.columns]
+        return v
+
     def column(self, s, i):
         kind = s.dtype.kind if isinstance(s.dtype, np.dtype) else "O"
         r = np.random.default_rng(self.rng.randrange(1 << 30))
         if self.kind == "element":
             order = r.permutation(len(s))
             return pd.Series(s.to_numpy()[order], index=s.index)
+        if self.kind == "sorted":
+            return pd.Series(s.sort_values(ascending=self.seed % 2 == 0 or i % 2 == 0).to_numpy(), index=s.index)
+        if self.kind == "ties":
+            return pd.Series([s.iloc[0]] * len(s), index=s.index, dtype=s.dtype)
+        if self.kind == "whole":
+            return s.fillna(r.random() * 9) if kind == "f" else s
         if kind == "b":
             return ~s if self.kind in ("numbers", "signs") else s
         if kind in "if":
+            if self.kind == "gaps":
+                return s.mask(r.random(len(s)) < 0.3) if kind == "f" else s
+            if self.kind == "large":
+                return s * 1000 + 7
             if self.kind == "numbers":
                 f = s * (0.5 + r.random(len(s)) * 1.5) + 1
                 return f if kind == "f" else f.round().astype(s.dtype)
@@ -143,6 +216,9 @@ class _Change:
         if self.kind == "rows":
             return v[: max(1, v.shape[0] - 1)].copy()
         out = v.copy()
+        if self.kind in ("sorted", "ties", "large", "gaps") and v.dtype.kind in "if":
+            flat = self.column(pd.Series(v.reshape(-1)), 0).to_numpy()
+            return flat.astype(v.dtype).reshape(v.shape)
         if self.kind == "element":
             flat = out.reshape(-1)
             flat[self.rng.randrange(flat.size)] = self.value(flat[0].item() if hasattr(flat[0], "item") else flat[0], 3)
@@ -166,6 +242,14 @@ class _Change:
             items = []
         elif self.kind == "shape":
             items = items + items[:1] if t is not set else items
+        elif self.kind == "columns":
+            items = items[::-1]
+        elif self.kind == "sorted":
+            items = sorted(items, reverse=self.seed % 2 == 1)
+        elif self.kind == "names":
+            items = NAMES[:2] if NAMES and not depth and not any(isinstance(x, (pd.DataFrame, dict, list)) for x in items) else items
+        elif self.kind == "nested" and not depth:
+            items = [x if isinstance(x, (list, dict, pd.DataFrame)) else [x] for x in items]
         elif self.kind == "element" and items:
             i = self.rng.randrange(len(items))
             items[i] = self.value(items[i], depth + 1)
@@ -187,9 +271,24 @@ class _Change:
         if self.kind == "shape" and not depth:
             out["added"] = v[keys[0]] if keys else 1
             return out
+        if self.kind == "columns" and not depth:
+            out.clear()
+            if self.rng.random() < 0.5:
+                out.update((k, v[k]) for k in keys[::-1])
+            else:
+                out.update((k + "q" if isinstance(k, str) else k, v[k]) for k in keys)
+            return out
+        if self.kind == "names" and not depth:
+            out.update((name, v[keys[0]] if keys else 1) for name in NAMES if name not in v)
+            return out
+        if self.kind == "nested" and not depth:
+            out.update((k, {}) for k in keys if not isinstance(v[k], (list, dict, pd.DataFrame)))
+            return out
         chosen = [self.rng.choice(keys)] if keys and self.kind == "element" else keys
         for k in chosen:
             out[k] = self.value(v[k], depth + 1)
+        if callable(getattr(v, "default_factory", None)):
+            out.default_factory = self.value(v.default_factory, depth + 1)
         return out
 
     def instance(self, v, depth):
@@ -222,11 +321,7 @@ def file(path, kind, seed):
         new = pickle.dumps(change.value(pickle.loads(data), 0))
     elif name == "xlsx":
         sheets = pd.read_excel(io.BytesIO(data), sheet_name=None)
-        out = io.BytesIO()
-        with pd.ExcelWriter(out, engine="openpyxl") as w:
-            for sheet, t in sheets.items():
-                change.frame(t).to_excel(w, sheet_name=sheet, index=False)
-        new = out.getvalue()
+        new = change.workbook(sheets).getvalue()
     elif name == "db":
         return database(change, path)
     elif name == "npy":
@@ -254,6 +349,8 @@ def cell(change, text, weight):
             v = v * (0.5 + 1.5 * change.rng.random()) + (40 * v if change.rng.random() < 0.03 else 1)
         elif change.kind == "signs":
             v = -v - 1
+        elif change.kind == "large":
+            v = v * 1000 + 7
         else:
             return text
         return str(round(v)) if "." not in text else "%.*f" % (max(2, len(text.strip().split(".")[1])), v)
@@ -281,6 +378,9 @@ def table(change, data):
             rng.shuffle(values)
             for i, x in zip(at, values):
                 body[i][c] = x
+    elif change.kind in ("sorted", "ties", "whole", "gaps", "columns"):
+        frame = pd.read_csv(io.BytesIO(data), sep=comma, encoding="latin-1")
+        return change.frame(frame).to_csv(index=False, sep=comma, lineterminator="\n").encode("latin-1")
     elif change.kind == "shape":
         head = [r + ["added"] for r in head]
         body = [[x if rng.random() > 0.1 else "" for x in r] + [str(rng.randrange(100))] for r in body]
@@ -306,9 +406,13 @@ def plain(change, text):
 
 def database(change, path):
     con = sqlite3.connect(path)
+    tables(change, con)
+    con.close()
+
+
+def tables(change, con):
     names = [r[0] for r in con.execute("select name from sqlite_master where type = 'table'")]
     for name in names:
         t = change.frame(pd.read_sql("select * from " + name, con))
         t.to_sql(name, con, index=False, if_exists="replace")
     con.commit()
-    con.close()

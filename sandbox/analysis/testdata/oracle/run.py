@@ -12,6 +12,7 @@ its interpreter ("isolate").
 import ast
 import builtins
 import gc
+import hashlib
 import importlib
 import io
 import json
@@ -79,13 +80,20 @@ def endless(*_):
 
 
 class Run:
-    """One run of a case. change is (cell, statement, name, kind, seed) or None."""
+    """One run of a case.
 
-    def __init__(self, cells, change=None, baseline=None):
-        self.cells, self.change, self.baseline = cells, change, baseline
+    changes are made right after statements: (cell, statement, root, kind, seed), where root is a variable's
+    name or ("file", name); statement -1 is before all. Without a baseline the run takes all fingerprints, to be one; with
+    one it takes those that may differ from it. ends are the outcomes of the cells of the run that this one varies.
+    With steps it notes which way the cells' code went.
+    """
+
+    def __init__(self, cells, changes=(), baseline=None, ends=None, steps=False):
+        self.steps = set() if steps else None
+        self.cells, self.changes, self.baseline, self.ends = cells, changes, baseline, ends
         self.events, self.claims, self.opened = [], [], []
         self.prints = []         # per statement: {name: (digest, comparable)} of what changed there
-        self.own = True          # whether the perturbation changed its variable
+        self.own = True          # whether the changes changed anything
         self.files = set(os.listdir("."))
         self.here = os.path.realpath(".") + "/"
         self.cell = self.statement = 0
@@ -154,6 +162,9 @@ class Run:
     def run(self):
         """Plays all cells; a cell ends at its first exception, as in a session."""
         known = {}
+        self.alter((-1, -1))
+        if not self.own:
+            return self
         for self.cell, source in enumerate(self.cells):
             self.statement = 0
             status = "ok"
@@ -167,7 +178,8 @@ class Run:
                 before = dict(self.names)
                 if not self.step(node):
                     status = "error"
-                    if self.change and self.baseline["status"][self.cell] == "ok":
+                    if self.ends and self.ends[self.cell] == "ok":
+                        self.event("end", status)
                         return self      # later cells would run on names of which nothing is known
                     known = self.look(known, before, False)
                     break
@@ -177,7 +189,7 @@ class Run:
                                          "opened": sorted(set(self.opened))})
                 self.opened = []
                 known = self.look(known, before, True)
-                self.alter()
+                self.alter((self.cell, self.statement))
             self.event("end", status)
         return self
 
@@ -186,6 +198,8 @@ class Run:
             body = ast.Module([node], [])
             code = compile(body, "<cell %d>" % self.cell, "exec", AWAIT, dont_inherit=True)
             self.running = True
+            if self.steps is not None:
+                sys.settrace(self.trace)
             out = eval(code, self.names)
             if isinstance(out, types.CoroutineType):
                 import asyncio
@@ -194,13 +208,28 @@ class Run:
         except (Exception, Endless):
             return False
         finally:
+            sys.settrace(None)
             self.running = False
+
+    def trace(self, frame, event, arg):
+        code = frame.f_code
+        if not code.co_filename.startswith("<cell"):
+            return None
+        frame.f_trace_opcodes = True
+        last = [-1]
+
+        def go(frame, event, arg):
+            if event == "opcode":
+                self.steps.add((code.co_name, code.co_firstlineno, last[0], frame.f_lasti))
+                last[0] = frame.f_lasti
+            return go
+        return go
 
     def look(self, known, before, completed):
         """Takes the fingerprints that this statement may have changed."""
         at = len(self.prints)
         data = self.data()
-        if self.change is None:
+        if self.baseline is None:
             now = {n: fingerprint(v) for n, v in data.items()}
             self.prints.append({"at": [self.cell, self.statement], "all": now,
                                 "changed": sorted(n for n in now if n not in known or known[n] != now[n] or before.get(n) is not data[n])})
@@ -214,21 +243,30 @@ class Run:
         self.prints.append({n: fingerprint(data[n])[0] if n in data else "gone" for n in wanted})
         return known
 
-    def alter(self):
-        if self.change is None or self.change[:2] != (self.cell, self.statement):
-            return
-        _, _, name, kind, seed = self.change
-        if name is None or name not in self.names:
-            return
+    def alter(self, at):
+        for change in self.changes:
+            if change[:2] == at:
+                self.own = self.alter_one(*change[2:]) and self.own
+
+    def alter_one(self, name, kind, seed):
+        """Makes a change; says whether it is one."""
+        if isinstance(name, tuple):
+            try:
+                perturb.file(name[1], kind, seed)
+            except Exception:
+                return False
+            return True
+        if name not in self.names:
+            return False
         old = self.names[name]
         try:
             new = perturb.value(old, kind, seed)
         except Exception:
             new = old        # a value of which this kind makes no other
         if new is old or type(new) is not type(old) or fingerprint(new)[0] == fingerprint(old)[0]:
-            self.own = False
-            return
+            return False
         self.names[name] = new
+        return True
 
 
 def apart(work):
@@ -282,20 +320,17 @@ def within(work, case):
         shutil.rmtree(there, ignore_errors=True)
 
 
-def first(cells):
-    r = Run(cells).run()
+def first(cells, changes=(), ends=None):
+    """A run that others are compared with."""
+    r = Run(cells, changes, None, ends, steps=True).run()
     status = [e[1] for e in r.events if e[0] == "end"]
-    return {"events": r.events, "prints": r.prints, "claims": r.claims, "status": status}
+    return {"events": r.events, "prints": r.prints, "claims": r.claims, "status": status, "own": r.own,
+            "way": [hashlib.sha1(repr(sorted(r.steps)).encode()).hexdigest(), status, len(r.prints)]}
 
 
-def again(cells, change, baseline, file=None):
+def again(cells, changes, baseline, ends):
     def work():
-        try:
-            if file is not None:
-                perturb.file(*file)
-        except Exception:
-            return {"own": False}
-        r = Run(cells, change, baseline).run()
+        r = Run(cells, changes, baseline, ends).run()
         return {"own": r.own, "prints": r.prints, "claims": r.claims}
     return work
 
@@ -338,7 +373,7 @@ def perturbations(case, baseline):
         seen = name in late or re.search("listdir|glob|input\\(", late) or \
             name in opened and (not case.get("prelude") or everything or re.search(r"\b%s\b" % readers(case, name), late))
         if seen and not name.endswith((".py", ".md")):
-            yield {"root": "file", "name": name}, -1
+            yield {"root": "file", "name": name, "last": len(tree(case["cells"][0]).body) - 1}, -1
     for at, p in enumerate(baseline["prints"][:-1]):
         rest = following(case["cells"], p["at"])
         for name in p["changed"]:
@@ -379,35 +414,122 @@ def play(case):
     anything = re.search("listdir|glob|scandir|walk", text)
     case["files"] = [n for n in sorted(os.listdir(case["dir"]))
                      if anything or n in text or n.rsplit(".", 1)[0] in text or n.startswith("c.")]
+    perturb.NAMES[:] = names_of(case)
     baseline = isolated(lambda: first(cells))
-    repeat = isolated(lambda: first(cells))
-    if baseline is None or repeat is None:
+    if baseline is None:
         return {"id": case["id"], "error": "the case does not run"}
-    noisy = set()
-    for at, (p, q) in enumerate(zip(baseline["prints"], repeat["prints"])):
-        noisy |= {(at, n) for n in p["all"] if q["all"].get(n) != p["all"][n]}
-    roots = []
-    for root, after in perturbations(case, baseline):
-        names, claims, reached, runs = set(), set(), 0, 0
-        for seed in range(case.get("seeds", 1)):
-            kinds = tuple(case.get("kinds") or perturb.KINDS)
-            for kind in kinds + perturb.FILE_KINDS if root["root"] == "file" else kinds:
-                if root["root"] == "file":
-                    work = again(cells, (-1, -1, None, kind, seed), baseline, (root["name"], kind, seed))
-                else:
-                    work = again(cells, (*root["at"], root["name"], kind, seed), baseline)
-                got = isolated(work)
-                if got is None or not got["own"]:
-                    continue
-                runs += 1
-                n, c, r = differences(baseline, got, after, noisy)
-                names, claims, reached = names | n, claims | c, max(reached, r)
-        if runs:
-            roots.append({**root, "after": after, "runs": runs, "reached": reached, "changed": sorted(names), "claims": sorted(claims)})
+    noisy = noise(baseline, isolated(lambda: first(cells)))
+    roots, kinds = list(perturbations(case, baseline)), tuple(case.get("kinds") or perturb.KINDS)
+    found = [Found() for _ in roots]
+    for (root, after), f in zip(roots, found):
+        tried = kinds + perturb.FILE_KINDS if root["root"] == "file" else kinds
+        for change in changes(root, tried, case.get("seeds", 1), len(case["cells"][:case.get("prelude", 0)])):
+            got = isolated(again(cells, [change], baseline, baseline["status"]))
+            if got is not None and got["own"]:
+                f.add(*differences(baseline, got, after, noisy))
+    if not case.get("kinds"):
+        for context in contexts(roots, isolated, cells, baseline):
+            vary(context, roots, found, isolated, cells, baseline)
     positions = [{"at": p["at"], "changed": p["changed"], "hidden": sorted(n for n, v in p["all"].items() if not v[1])}
                  for p in baseline["prints"]]
-    return {"id": case["id"], "events": baseline["events"], "positions": positions, "roots": roots,
+    return {"id": case["id"], "events": baseline["events"], "positions": positions,
+            "roots": [{**root, "after": after, "runs": f.runs, "reached": f.reached, "changed": sorted(f.names), "claims": sorted(f.claims)}
+                      for (root, after), f in zip(roots, found) if f.runs],
             "claims": [position(baseline, c) for c in baseline["claims"]], "noisy": sorted(noisy)}
+
+
+class Found:
+    """What differed when one root was perturbed."""
+
+    def __init__(self):
+        self.names, self.claims, self.reached, self.runs = set(), set(), 0, 0
+
+    def add(self, names, claims, reached):
+        self.names |= names
+        self.claims |= claims
+        self.reached = max(self.reached, reached)
+        self.runs += 1
+
+
+def names_of(case):
+    """The columns of the case's tables, those of the first one first."""
+    out = []
+    for name in case["files"]:
+        if name.endswith(".csv"):
+            with open(os.path.join(case["dir"], name), encoding="latin-1") as f:
+                out += [c.strip('" ') for c in f.readline().strip().split(",") if c.strip('" ') not in out]
+    return out
+
+
+def noise(baseline, repeat):
+    """What differs between two runs that are the same."""
+    return {(at, n) for at, (p, q) in enumerate(zip(baseline["prints"], repeat["prints"] if repeat else ()))
+            for n in p["all"] if q["all"].get(n) != p["all"][n]}
+
+
+def changes(root, kinds, seeds, prelude):
+    """All changes of a root that are tried by themselves."""
+    for kind in kinds:
+        for seed in range(min(seeds, perturb.TIMES.get(kind, seeds))):
+            yield change_of(root, kind, seed)
+    if root["root"] == "file" and prelude and "gone" in kinds:
+        # What the prelude read stays; the case's own cells find no such file.
+        yield (prelude - 1, root["last"], ("file", root["name"]), "gone", 0)
+
+
+def change_of(root, kind, seed):
+    if root["root"] == "file":
+        return (-1, -1, ("file", root["name"]), kind, seed)
+    return (*root["at"], root["name"], kind, seed)
+
+
+# In a context other values go another way through the cells: a test has another outcome, a loop runs that did not, or
+# what raised completes.
+CONTEXTS = (("empty", 0), ("signs", 0), ("whole", 0), ("nested", 0), ("names", 0), ("columns", 0), ("columns", 1), ("columns", 2),
+            ("numbers", 0), ("rows", 0), ("element", 0))
+
+
+def contexts(roots, isolated, cells, baseline):
+    """(the roots that have other values, their changes, the run with them), one for each way."""
+    files = [root for root, _ in roots if root["root"] == "file"]
+    tried = [([root], change_of(root, kind, seed)) for kind, seed in CONTEXTS for root, _ in roots if root["root"] == "variable"]
+    ways = [baseline["way"]]
+    for others, fixed in [(others, [change]) for others, change in tried] + [([], [change_of(f, "whole", 0) for f in files])]:
+        run = isolated(lambda fixed=fixed: first(cells, fixed, baseline["status"]))
+        if run is not None and run["own"] and run["prints"] and run["way"] not in ways:
+            ways.append(run["way"])
+            yield others, fixed, run
+
+
+def vary(context, roots, found, isolated, cells, baseline):
+    """Perturbs each other root in a context, and brings what differs to the baseline's positions."""
+    others, fixed, run = context
+    where = {tuple(p["at"]): i for i, p in enumerate(baseline["prints"])}
+    here = {tuple(p["at"]): i for i, p in enumerate(run["prints"])}
+    noisy = noise(run, isolated(lambda: first(cells, fixed, baseline["status"])))
+    claims = by_statement(baseline["claims"])
+    numbered = {i: claims.get(key) for key, i in by_statement(run["claims"]).items()}
+    for (root, _), f in zip(roots, found):
+        if root in others or root["root"] == "variable" and tuple(root["at"]) not in here:
+            continue
+        after = here[tuple(root["at"])] if root["root"] == "variable" else -1
+        for kind in perturb.KINDS:
+            got = isolated(again(cells, [*fixed, change_of(root, kind, 0)], run, baseline["status"]))
+            if got is None or not got["own"]:
+                continue
+            names, told, reached = differences(run, got, after, noisy)
+            names = {(where.get(tuple(run["prints"][at]["at"])), n) for at, n in names}
+            ends = [where.get(tuple(p["at"]), -1) + 1 for p in run["prints"][:reached]]
+            f.add({x for x in names if x[0] is not None}, {numbered[i] for i in told} - {None}, max(ends, default=0))
+
+
+def by_statement(claims):
+    """Claims by the statement that made them and their number in it."""
+    out, count = {}, {}
+    for i, (cell, statement, _) in enumerate(claims):
+        n = count[cell, statement] = count.get((cell, statement), -1) + 1
+        out[cell, statement, n] = i
+    return out
 
 
 def main():
