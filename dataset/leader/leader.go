@@ -134,8 +134,10 @@ type Leader struct {
 	pool    *pool
 	final   []Held[BacklogItem]
 	hold    string    // the straggler that a batch is held back for
-	stalled error     // the store refused a batch
+	stalled error     // the store or the archive refused something
 	retryAt time.Time // when it is tried again
+	// stalledBy is which of them.
+	stalledBy string
 
 	wasLosing bool // what the log said last
 }

@@ -36,7 +36,9 @@ type memory struct {
 	objects   map[string][]byte
 	acks      []string
 	archived  []string
+	puts      int
 	putErr    error
+	ackErr    map[string]error
 	onPublish func(task.Dispatch)
 }
 
@@ -70,7 +72,7 @@ func held[T any](ctx context.Context, m *memory, from <-chan T, name func(T) str
 		}
 		return leader.Held[T]{
 			Value: v, Release: func() { note("released ") },
-			Ack: func(context.Context) error { note(""); return nil }, Drop: func() { note("dropped ") },
+			Ack: func(context.Context) error { note(""); return m.ackErr[name(v)] }, Drop: func() { note("dropped ") },
 		}, nil
 	case <-ctx.Done():
 		return leader.Held[T]{}, ctx.Err()
@@ -126,6 +128,7 @@ func (m *memory) OpenLeases(context.Context) (map[string]bool, error) {
 func (m *memory) Put(_ context.Context, name string, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.puts++
 	if m.putErr != nil {
 		return m.putErr
 	}

@@ -127,11 +127,11 @@ func (l *Leader) nothingToWaitFor() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	load := l.books.load(l.goodGroups())
-	if load.open > len(l.buffer) || len(l.books.again) > 0 && l.cfg.capacity(load) > 0 {
+	if load.open > len(l.buffer) {
 		return false
 	}
-	if l.books.ended && l.pool.count == 0 {
-		return len(l.books.again) == 0
+	if l.books.ended && l.pool.count == 0 && len(l.books.again) == 0 {
+		return true
 	}
 	waitsForTrainer := l.cfg.MaxStaleness != NoStaleness && load.pending > 0
 	return l.cfg.capacity(load) == 0 && !waitsForTrainer && !l.books.policy.Paused
@@ -197,13 +197,13 @@ func (l *Leader) write(ctx context.Context, batch []scored) (*BatchRecord, error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		l.stall(fmt.Errorf("store: %w", err))
+		l.stall(toStore, err)
 		return nil, nil
 	}
+	l.stored(toStore)
 	if err := l.deps.Batches.Append(ctx, record); err != nil {
 		return nil, err
 	}
-	l.stalled = nil
 	if l.deps.Wrote != nil {
 		l.deps.Wrote(record)
 	}

@@ -50,10 +50,11 @@ func (l *Leader) take(ctx context.Context, h Held[trajectory.ScoredGroup]) error
 		}
 	}
 	if err := l.deps.Archive(h.Value); err != nil {
-		l.stall(fmt.Errorf("archive: %w", err))
+		l.stall(toArchive, err)
 		h.Release()
 		return nil
 	}
+	l.stored(toArchive)
 	var rows []dataset.Row
 	var err error
 	h.Value, rows, err = l.rows(h.Value)
@@ -158,10 +159,11 @@ func (l *Leader) answer(ctx context.Context, s scored, d *entry) error {
 		Size:   int64(buf.Len()), SHA256: hex.EncodeToString(sum[:]), Rows: len(rows),
 	}
 	if err := l.deps.Objects.Put(ctx, result.Object, buf.Bytes()); err != nil {
-		l.stall(fmt.Errorf("store: %w", err))
+		l.stall(toStore, err)
 		s.held.Release()
 		return nil
 	}
+	l.stored(toStore)
 	return l.close(ctx, s, Event{Outcomes: outcomesOf(s.held.Value.Scores), Result: &result})
 }
 
@@ -189,9 +191,24 @@ func (l *Leader) rowOptions() dataset.RowOptions {
 	return dataset.RowOptions{Limits: l.cfg.Limits, MinValid: l.cfg.MinValid, FillLost: l.cfg.FillLost, OneRow: l.cfg.OneRow}
 }
 
+// What has to be stored, and may be refused.
+const (
+	toArchive = "archive"
+	toStore   = "store"
+)
+
 // stall pauses everything that has to be stored; the groups concerned wait where they are.
-func (l *Leader) stall(err error) {
-	l.stalled, l.retryAt = err, l.deps.Now().Add(storeRetry)
-	l.deps.Log.Error("cannot store, will try again", zap.Error(err))
+func (l *Leader) stall(what string, err error) {
+	l.stalled, l.stalledBy = fmt.Errorf("%s: %w", what, err), what
+	l.retryAt = l.deps.Now().Add(storeRetry)
+	l.deps.Log.Error("cannot store, will try again", zap.Error(l.stalled))
 	l.looked()
+}
+
+// stored is the end of what stalled it.
+func (l *Leader) stored(what string) {
+	if l.stalledBy == what {
+		l.stalled, l.stalledBy = nil, ""
+		l.looked()
+	}
 }
