@@ -46,7 +46,6 @@ type books struct {
 	dropped   map[int64]bool
 	policy    Policy
 	committed int64
-	step      int64 // of the last commit
 	freed     int64
 	endedFor  map[int64]int // groups that ended without being good, by the batch being filled
 	reasons   map[string]int
@@ -98,7 +97,6 @@ func (b *books) event(e Event) {
 	case Restored:
 		b.restored(e)
 	case Committed:
-		b.step = e.Step
 		b.commit(e.UpTo)
 	case Requeued:
 		if d := b.all[e.Dispatch]; d != nil && d.left {
