@@ -118,6 +118,9 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 	}
 	stirred := b.stirred(r, root, data, changed)
 	for node, on := range data {
+		if !on && all[node] {
+			out.decides(b, r, root, node, changed, noisy)
+		}
 		if !on || node == from {
 			continue
 		}
@@ -137,8 +140,9 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 			switch {
 			case moved:
 			case stirred[[2]int{n.Turn, n.Statement}]:
-				out.loose++
-				out.loosely = append(out.loosely, label+" -> "+n.ID)
+				out.spurious++
+				out.siblings++
+				out.beside = append(out.beside, label+" -> "+n.ID)
 			default:
 				out.spurious++
 				out.excess = append(out.excess, label+" -> "+n.ID)
@@ -146,6 +150,20 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 		}
 	}
 	return out
+}
+
+// decides counts a path that has a control edge.
+func (t *tally) decides(b *builtGraph, r oracleResult, root oracleRoot, node int, changed, noisy map[place]bool) {
+	n := b.export.Nodes[node]
+	moved, at, ok := b.moved(r, root, n, changed)
+	if !ok || b.dirty[node] || at >= root.Reached ||
+		n.Kind == evidence.NodeVariable && (slices.Contains(r.Positions[at].Hidden, n.Name) || noisy[place{at, n.Name}]) {
+		return
+	}
+	t.deciding++
+	if !moved {
+		t.idle++
+	}
 }
 
 // stirred are the statements of which some result moved with the root.

@@ -85,24 +85,26 @@ type oracleRoot struct {
 type tally struct {
 	cases, stopped, roots, runs int
 	due                         int // pairs that the oracle found: a change with its path
-	// paths are compute paths whose end can be compared. On spurious ones nothing ever moved; on loose ones
-	// nothing moved but another result of the same statement, which is the unit of provenance, did.
-	paths, spurious, loose       int
+	// paths are compute paths whose end can be compared. On spurious ones the end never moved; on siblings, which
+	// are among them, another result of the same statement did. deciding and idle are the same of paths that have a control edge.
+	paths, spurious, siblings    int
+	deciding, idle               int
 	untracked, unreached, hidden int
 	missed, excess               []string
-	// loosely are the loose paths, undecided the untracked pairs with the reason.
-	loosely, undecided []string
+	// beside are the siblings, undecided the untracked pairs with the reason.
+	beside, undecided []string
 	// decided are the changes whose only paths have a control edge.
 	decided []string
 }
 
 func (t *tally) add(o tally) {
 	t.cases, t.stopped, t.roots, t.runs = t.cases+o.cases, t.stopped+o.stopped, t.roots+o.roots, t.runs+o.runs
-	t.due, t.paths, t.spurious, t.loose = t.due+o.due, t.paths+o.paths, t.spurious+o.spurious, t.loose+o.loose
+	t.due, t.paths, t.spurious, t.siblings = t.due+o.due, t.paths+o.paths, t.spurious+o.spurious, t.siblings+o.siblings
+	t.deciding, t.idle = t.deciding+o.deciding, t.idle+o.idle
 	t.untracked, t.unreached, t.hidden = t.untracked+o.untracked, t.unreached+o.unreached, t.hidden+o.hidden
 	t.missed, t.excess = append(t.missed, o.missed...), append(t.excess, o.excess...)
 	t.decided = append(t.decided, o.decided...)
-	t.loosely, t.undecided = append(t.loosely, o.loosely...), append(t.undecided, o.undecided...)
+	t.beside, t.undecided = append(t.beside, o.beside...), append(t.undecided, o.undecided...)
 }
 
 func (t *tally) share(n int) float64 {
@@ -235,12 +237,12 @@ func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
 			t.Errorf("missed: %s", m)
 		}
 		if *oracleSteps {
-			t.Log("spurious:\n" + strings.Join(sum.excess, "\n") + "\nloose:\n" + strings.Join(sum.loosely, "\n") +
+			t.Log("spurious:\n" + strings.Join(sum.excess, "\n") + "\nsiblings:\n" + strings.Join(sum.beside, "\n") +
 				"\nuntracked:\n" + strings.Join(sum.undecided, "\n") + "\ndecided:\n" + strings.Join(sum.decided, "\n"))
 		}
 		// A part of the perturbations leaves more paths unmoved than all of them.
 		if share := sum.share(sum.spurious); share > 5 && *oracleAll {
-			t.Errorf("%s: nothing ever moves on %d of %d compute paths (%.1f %%)", set, sum.spurious, sum.paths, share)
+			t.Errorf("%s: the end never moves on %d of %d compute paths (%.1f %%)", set, sum.spurious, sum.paths, share)
 		}
 		t.Logf("%s: %s", set, sum)
 	}
@@ -253,26 +255,26 @@ func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d cases, %d roots, %d runs, %d due, %d missed, %d of %d paths spurious and %d loose, %d untracked, %d unreached, %d hidden, %d stopped",
-		t.cases, t.roots, t.runs, t.due, len(t.missed), t.spurious, t.paths, t.loose, t.untracked, t.unreached, t.hidden, t.stopped)
+	return fmt.Sprintf("%d cases, %d roots, %d runs, %d due, %d missed, %d of %d paths spurious (%d siblings), %d of %d control paths idle, %d untracked, %d unreached, %d hidden, %d stopped",
+		t.cases, t.roots, t.runs, t.due, len(t.missed), t.spurious, t.paths, t.siblings, t.idle, t.deciding, t.untracked, t.unreached, t.hidden, t.stopped)
 }
 
 func oracleTable(sums map[string]*tally) string {
 	var out strings.Builder
 	out.WriteString(oracleMark + "\n\nWritten by `make oracle`; `docs/provenance.md` says what the columns mean.\n\n" +
-		"| set | cases | perturbed | runs | changes with a path | missed | compute paths | spurious | loose | strict | untracked | unreached | not comparable |\n" +
-		"| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n")
+		"| set | cases | perturbed | runs | changes with a path | missed | compute paths | spurious | of them siblings | control paths | never moved | untracked | unreached | not comparable |\n" +
+		"| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n")
 	for _, set := range slices.Sorted(maps.Keys(sums)) {
 		s := sums[set]
-		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d | %d | %d (%.1f %%) | %d | %.1f %% | %d | %d | %d |\n", set, s.cases, s.roots, s.runs,
-			s.due, len(s.missed), s.paths, s.spurious, s.share(s.spurious), s.loose, s.share(s.spurious+s.loose), s.untracked, s.unreached, s.hidden)
+		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d | %d | %d (%.1f %%) | %d | %d | %d | %d | %d | %d |\n", set, s.cases, s.roots, s.runs,
+			s.due, len(s.missed), s.paths, s.spurious, s.share(s.spurious), s.siblings, s.deciding, s.idle, s.untracked, s.unreached, s.hidden)
 	}
 	lists := []struct {
 		heading string
 		of      func(*tally) []string
 	}{
-		{"Spurious: compute paths on which no perturbation ever moved anything", func(t *tally) []string { return t.excess }},
-		{"Loose: nothing moved but another result of the same statement", func(t *tally) []string { return t.loosely }},
+		{"Spurious: compute paths whose end no perturbation moved, nor another result of its statement", func(t *tally) []string { return t.excess }},
+		{"Spurious, siblings: another result of the same statement moved", func(t *tally) []string { return t.beside }},
 		{"Untracked, with what the graph says of it", func(t *tally) []string { return t.undecided }},
 	}
 	for _, list := range lists {
