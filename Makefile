@@ -370,10 +370,16 @@ test-helm: ## render the chart with Helm's engine and check every document, aler
 golden-helm: ## write what the chart renders to for every value set
 	cd tools/helm && go test -count=1 -run GoldenFile . -args -update
 
-test-runc: build python ## the tier that a pod of each kind reaches, under a real runc (root)
+test-runc: build python ## under a real runc: the tier that each pod reaches, and a run through all pods of the chart (root)
 	cd tools/runc && go test -count=1 -v -timeout 15m ./...
 
-.PHONY: test-helm golden-helm test-runc
+image: ## build the Dockerfile into out/image with buildah (root); PULL=1 takes the official bases
+	tools/image/build.sh
+
+test-image: image python ## the same in the built image
+	cd tools/runc && VERIGRAPH_IMAGE=$(CURDIR)/out/image go test -count=1 -v -timeout 15m ./...
+
+.PHONY: test-helm golden-helm test-runc image test-image
 
 # The supply chain. The tools stand pinned in a module of their own.
 SUPPLY := go tool -modfile=tools/supply/go.mod

@@ -2,44 +2,31 @@ package runc_test
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/stretchr/testify/require"
+	core "k8s.io/api/core/v1"
 )
 
-const root = "../../"
+// The numbers that a kubelet gives a pod with hostUsers: false.
+const firstID, numberOfIDs = 655360, 65536
 
-// pod is the part of a pod's specification that decides about isolation.
-type pod struct {
-	user         uint32
-	capabilities []string
-	userns       bool // hostUsers: false
-	unmasked     bool // procMount: Unmasked
-	seccomp      string
-}
+func userns(p core.PodSpec) bool { return p.HostUsers != nil && !*p.HostUsers }
 
-// Seccomp profiles of a pod.
-const (
-	runtimeDefault = "RuntimeDefault"
-	unconfined     = "Unconfined"
-	localhost      = "Localhost" // deploy/seccomp/verigraph-strict.json
-)
-
-func profile(t *testing.T, p pod, caps []string) *specs.LinuxSeccomp {
+func profile(t *testing.T, p core.PodSpec, caps []string) *specs.LinuxSeccomp {
 	t.Helper()
-	switch p.seccomp {
-	case unconfined:
+	switch p.SecurityContext.SeccompProfile.Type {
+	case core.SeccompProfileTypeUnconfined:
 		return nil
-	case localhost:
+	case core.SeccompProfileTypeLocalhost:
 		var s specs.LinuxSeccomp
-		data, err := os.ReadFile(root + "deploy/seccomp/verigraph-strict.json")
+		data, err := os.ReadFile(root + "deploy/seccomp/" + *p.SecurityContext.SeccompProfile.LocalhostProfile)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(data, &s))
 		return &s
@@ -47,59 +34,80 @@ func profile(t *testing.T, p pod, caps []string) *specs.LinuxSeccomp {
 	return seccomp.DefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: caps}}, Linux: &specs.Linux{}})
 }
 
-// rootfs lays out what the image holds: a system, the programs, the Python environment. Directories of this machine
-// are bound read-only into it.
-func rootfs(t *testing.T, dir string) []specs.Mount {
+// bundle writes what containerd would make of a pod of one container: its default seccomp profile, its masked and
+// read-only paths, read-only control groups, and what the pod's security context says.
+func bundle(t *testing.T, dir string, p core.PodSpec, sys system, args, env []string, mounts []specs.Mount, hooks *specs.Hooks) {
 	t.Helper()
-	for _, d := range []string{"usr", "proc", "dev", "sys", "tmp", "etc", "opt/verigraph/python", "opt/verigraph/bin", "opt/examples", "var/cache/verigraph"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
+	c := p.Containers[0].SecurityContext
+	var caps []string
+	for _, name := range c.Capabilities.Add {
+		caps = append(caps, "CAP_"+string(name))
 	}
-	for _, d := range []string{"tmp", "var/cache/verigraph"} {
-		require.NoError(t, os.Chmod(filepath.Join(dir, d), 0o777|fs.ModeSticky))
+	linux := &specs.Linux{
+		Seccomp:   profile(t, p, caps),
+		Resources: &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
 	}
-	for _, d := range []string{"bin", "lib", "lib64", "sbin"} {
-		require.NoError(t, os.Symlink("usr/"+d, filepath.Join(dir, d)))
+	if limit, ok := p.Containers[0].Resources.Limits[core.ResourceMemory]; ok {
+		bytes := limit.Value()
+		linux.Resources.Memory = &specs.LinuxMemory{Limit: &bytes}
 	}
-	passwd := "root:x:0:0::/root:/usr/sbin/nologin\nverigraph:x:10001:10001::/nonexistent:/usr/sbin/nologin\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "etc/passwd"), []byte(passwd), 0o644))
-	for _, tier := range []string{"strict", "confined"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "etc", tier+".yaml"), []byte("sandbox: {min_tier: "+tier+"}\n"), 0o644))
+	for _, n := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.NetworkNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.MountNamespace} {
+		linux.Namespaces = append(linux.Namespaces, specs.LinuxNamespace{Type: n})
 	}
-	base, err := exec.Command(root+".venv/sandbox/bin/python", "-I", "-S", "-c", "import sys; print(sys.base_prefix, end='')").CombinedOutput()
-	require.NoError(t, err, "make python: %s", base)
-	bound := map[string]string{
-		"/usr": "/usr", "/opt/verigraph/python": root + ".venv/sandbox", "/opt/verigraph/bin": root + "bin", "/opt/examples": root + "examples",
+	if userns(p) {
+		ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: firstID, Size: numberOfIDs}}
+		linux.Namespaces = append(linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
+		linux.UIDMappings, linux.GIDMappings = ids, ids
 	}
-	if string(base) != "/usr" {
-		bound[string(base)] = string(base)
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, string(base)), 0o755))
+	if c.ProcMount == nil || *c.ProcMount != core.UnmaskedProcMount {
+		linux.MaskedPaths = []string{
+			"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
+			"/proc/sched_debug", "/sys/firmware", "/sys/devices/virtual/powercap", "/proc/scsi",
+		}
+		linux.ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	}
-	var out []specs.Mount
-	for to, from := range bound {
-		abs, err := filepath.Abs(from)
-		require.NoError(t, err)
-		out = append(out, specs.Mount{Destination: to, Source: abs, Type: "bind", Options: []string{"rbind", "ro", "nosuid"}})
+	user := specs.User{UID: uint32(*p.SecurityContext.RunAsUser), GID: uint32(*p.SecurityContext.RunAsGroup)}
+	if p.SecurityContext.FSGroup != nil {
+		user.AdditionalGids = []uint32{uint32(*p.SecurityContext.FSGroup)}
 	}
-	return out
+	spec := specs.Spec{
+		Version: "1.0.2", Root: &specs.Root{Path: sys.path, Readonly: *c.ReadOnlyRootFilesystem}, Hostname: "pod", Linux: linux, Hooks: hooks,
+		Mounts: slices.Concat(standardMounts(), sys.mounts, mounts),
+		Process: &specs.Process{
+			User: user, Args: args, Cwd: "/", NoNewPrivileges: !*c.AllowPrivilegeEscalation,
+			Env:          append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "KUBERNETES_SERVICE_HOST=10.96.0.1"}, env...),
+			Capabilities: &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
+		},
+	}
+	for _, m := range spec.Mounts {
+		mountPoint(t, sys.path, m)
+	}
+	data, err := json.Marshal(spec)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600))
 }
 
-// start runs a command in a container that containerd would make of the pod: its default seccomp profile, its masked
-// and read-only paths, read-only control groups, a read-only root.
-func start(t *testing.T, p pod, args ...string) (string, error) {
+// mountPoint makes what a runtime makes in a container's root; root of a user namespace may not.
+func mountPoint(t *testing.T, rootfs string, m specs.Mount) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "verigraph-runc-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755))
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "rootfs"), 0o755))
-	var caps []string
-	for _, c := range p.capabilities {
-		caps = append(caps, "CAP_"+c)
+	at := filepath.Join(rootfs, m.Destination)
+	if strings.HasPrefix(m.Destination, "/usr/") {
+		return // of the system
 	}
+	if info, err := os.Stat(m.Source); err == nil && info.Mode().IsRegular() {
+		f, err := os.OpenFile(at, os.O_CREATE, 0o644)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		return
+	}
+	require.NoError(t, os.MkdirAll(at, 0o755))
+}
+
+func standardMounts() []specs.Mount {
 	mount := func(to, kind string, options ...string) specs.Mount {
 		return specs.Mount{Destination: to, Source: kind, Type: kind, Options: options}
 	}
-	mounts := slices.Concat([]specs.Mount{
+	return []specs.Mount{
 		mount("/proc", "proc", "nosuid", "noexec", "nodev"),
 		mount("/dev", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
 		mount("/dev/pts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
@@ -107,45 +115,16 @@ func start(t *testing.T, p pod, args ...string) (string, error) {
 		mount("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev"),
 		mount("/sys", "sysfs", "nosuid", "noexec", "nodev", "ro"),
 		mount("/sys/fs/cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", "ro"),
-		mount("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777"), mount("/var/cache/verigraph", "tmpfs", "nosuid", "nodev", "mode=1777"),
-	}, rootfs(t, filepath.Join(dir, "rootfs")))
-	memory := int64(4 << 30)
-	linux := &specs.Linux{
-		Seccomp: profile(t, p, caps),
-		Resources: &specs.LinuxResources{
-			Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
-			Memory:  &specs.LinuxMemory{Limit: &memory},
-		},
 	}
-	for _, n := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.NetworkNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.MountNamespace} {
-		linux.Namespaces = append(linux.Namespaces, specs.LinuxNamespace{Type: n})
-	}
-	if p.userns { // the kubelet gives a pod 65,536 numbers
-		ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: 655360, Size: 65536}}
-		linux.Namespaces = append(linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
-		linux.UIDMappings, linux.GIDMappings = ids, ids
-	}
-	if !p.unmasked {
-		linux.MaskedPaths = []string{
-			"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/timer_stats",
-			"/proc/sched_debug", "/sys/firmware", "/sys/devices/virtual/powercap", "/proc/scsi",
-		}
-		linux.ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-	}
-	spec := specs.Spec{
-		Version: "1.0.2", Root: &specs.Root{Path: "rootfs", Readonly: true}, Hostname: "worker", Mounts: mounts, Linux: linux,
-		Process: &specs.Process{
-			User: specs.User{UID: p.user, GID: p.user}, Args: args, Cwd: "/",
-			Env:             []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=/tmp", "KUBERNETES_SERVICE_HOST=10.0.0.1"},
-			Capabilities:    &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
-			NoNewPrivileges: len(caps) == 0,
-		},
-	}
-	data, err := json.Marshal(spec)
+}
+
+// containerDir is a directory for one container, which its users may enter.
+func containerDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "verigraph-runc-")
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600))
-	name := filepath.Base(dir)
-	t.Cleanup(func() { _ = exec.Command("runc", "delete", "--force", name).Run() })
-	out, err := exec.CommandContext(t.Context(), "runc", "run", "--bundle", dir, name).CombinedOutput()
-	return string(out), err
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "rootfs"), 0o755))
+	return dir
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"go.uber.org/zap"
@@ -48,8 +47,7 @@ func NewPlayer(ctx context.Context, cfg config.Config, blobs *blob.Store, log *z
 	if p.files.Dir, err = filepath.Abs(p.files.Dir); err != nil {
 		return nil, err
 	}
-	// Sessions run under other uids: the files must be readable by all.
-	if err := errors.Join(os.MkdirAll(p.files.Dir, 0o755), os.Chmod(p.files.Dir, 0o755)); err != nil {
+	if err := readable(p.files.Dir); err != nil {
 		return nil, fmt.Errorf("player: %w", err)
 	}
 	p.groups = &rollout.GroupRunner{Runner: runner, Identity: w.Identity, Log: log}

@@ -63,8 +63,7 @@ func NewWorker(ctx context.Context, cfg config.Config, bus *jetstream.Bus, blobs
 		}
 		w.closers = append(w.closers, func() error { return os.RemoveAll(dir) })
 	}
-	// Sessions run under other uids: the files must be readable by all.
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
+	if err := readable(dir); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	source, err := newStage(ctx, bus, cfg.Run, jetstream.Prompts, jetstream.Trajectories, ofDispatch, ofGroup)
