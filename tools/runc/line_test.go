@@ -72,6 +72,7 @@ func TestARunGoesThroughThePodsOfTheChart(t *testing.T) {
 			require.Contains(t, string(trained), "total: 1 batches, 3 groups, 12 rollouts")
 
 			k.checkPorts(t, worker, c.tier)
+			checkSharing(t, worker, server)
 			if _, ok := k.pods["sft"]; ok {
 				k.start(t, "sft").wait(t)
 				corpus, err := filepath.Glob(filepath.Join(k.claims["runs"], "sft", "*"))
@@ -114,5 +115,22 @@ func (c *cluster) checkPorts(t *testing.T, worker *container, tier string) {
 		require.NoError(t, err)
 		out, err := worker.exec("/opt/verigraph/python/bin/python", "-c", "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)", host, port)
 		require.Equal(t, open, err == nil, "the worker's pod and %s: %s", address, out)
+	}
+}
+
+// What a worker writes to a shared claim, the other pods may change and remove, whatever user each of them is.
+func checkSharing(t *testing.T, worker, server *container) {
+	t.Helper()
+	python := []string{"/opt/verigraph/python/bin/python", "-c"}
+	for from, to := range map[*container]*container{worker: server, server: worker} {
+		umask, err := from.exec("grep", "Umask", "/proc/1/status")
+		require.NoError(t, err, umask)
+		require.Contains(t, umask, "0002")
+		out, err := from.exec(append(python, `import os; os.umask(2); os.makedirs("/var/lib/verigraph/parts/a"); open("/var/lib/verigraph/parts/a/x", "w")`)...)
+		require.NoError(t, err, out)
+		out, err = to.exec(append(python, `import shutil; open("/var/lib/verigraph/parts/a/y", "w"); shutil.rmtree("/var/lib/verigraph/parts/a")`)...)
+		require.NoError(t, err, out)
+		out, err = from.exec(append(python, `import shutil; shutil.rmtree("/var/lib/verigraph/parts")`)...)
+		require.NoError(t, err, out)
 	}
 }

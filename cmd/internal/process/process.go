@@ -51,6 +51,8 @@ type Program struct {
 
 // Main runs the program and exits: 0 done, 1 failed, 2 wrong flags or configuration.
 func (p Program) Main() {
+	// Workers of tier strict run as another user than the other pods: on a shared volume their group may write too.
+	syscall.Umask(0o002)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := p.run(ctx, os.Args[1:], os.Stderr)
 	stop()

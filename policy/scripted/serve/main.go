@@ -1,6 +1,6 @@
 // Command serve answers as a policy endpoint out of a script, for tests that need the policy in a process of its own:
 //
-//	serve SCRIPT ADDRESS MODEL
+//	serve SCRIPT ADDRESS MODEL [LATENCY]
 package main
 
 import (
@@ -20,8 +20,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("want SCRIPT ADDRESS MODEL, got %d arguments", len(args))
+	if len(args) < 3 || len(args) > 4 {
+		return fmt.Errorf("want SCRIPT ADDRESS MODEL [LATENCY], got %d arguments", len(args))
 	}
 	script, err := scripted.LoadScript(args[0])
 	if err != nil {
@@ -29,6 +29,13 @@ func run(args []string) error {
 	}
 	cfg := scripted.Defaults()
 	cfg.Model = args[2]
+	if len(args) == 4 {
+		latency, err := time.ParseDuration(args[3])
+		if err != nil {
+			return err
+		}
+		cfg.Latency = func(scripted.CallInfo) time.Duration { return latency }
+	}
 	handler, err := scripted.New(script, cfg)
 	if err != nil {
 		return err
