@@ -379,7 +379,10 @@ image: ## build the Dockerfile into out/image with buildah (root); PULL=1 takes 
 test-image: image python ## the same in the built image
 	cd tools/runc && VERIGRAPH_IMAGE=$(CURDIR)/out/image go test -count=1 -v -timeout 15m ./...
 
-.PHONY: test-helm golden-helm test-runc image test-image
+dashboard-picture: build python ## run the programs, scrape them, and draw the dashboard's panels into docs/images/dashboard.png (a Chromium)
+	tools/dashboard/picture.sh
+
+.PHONY: test-helm golden-helm test-runc image test-image dashboard-picture
 
 # The supply chain. The tools stand pinned in a module of their own.
 SUPPLY := go tool -modfile=tools/supply/go.mod

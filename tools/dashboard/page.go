@@ -13,7 +13,7 @@ var colours = []string{"#73bf69", "#f2cc0c", "#5794f2", "#ff780a", "#b877d9", "#
 
 const (
 	unitWidth, unitHeight, gap = 64, 30, 8 // of Grafana's grid of 24 columns, in pixels
-	left, bottom               = 54, 18    // of a graph's axes
+	left, bottom               = 70, 18    // of a graph's axes
 )
 
 const style = `body{background:#111217;color:#ccccdc;font:12px "DejaVu Sans",sans-serif;margin:8px;position:relative}

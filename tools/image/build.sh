@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 dockerfile=deploy/docker/Dockerfile out=$PWD/out/image
 mkdir -p "$out"
+echo 'module image' >"$out/go.mod" # the files of layers are no packages of this module
 store() { buildah --root "$out/storage" --runroot "$out/run" --storage-driver overlay "$@"; }
 
 # stand_in REFERENCE: an image of that name.
