@@ -15,7 +15,7 @@ help: ## list the targets
 build: ## build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
-python: $(SANDBOX)/.ready $(SANDBOX)/lib/verigraph/zygote.so $(CLIENT)/.ready ## create the Python environments under .venv/
+python: $(SANDBOX)/.ready $(SANDBOX)/lib/verigraph/zygote.so $(SANDBOX)/lib/verigraph/pass/sources $(CLIENT)/.ready ## create the Python environments under .venv/
 
 $(SANDBOX)/.ready: sandbox/python/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -28,6 +28,19 @@ $(SANDBOX)/lib/verigraph/zygote.so: $(wildcard sandbox/helper/*.[ch]) | $(SANDBO
 	@mkdir -p $(@D)
 	@if command -v $(CC) >/dev/null; then set -x; $(CC) -std=gnu11 -O2 -fPIC -shared -Wall -Wextra -Werror -o $@ $(filter %.c,$^); \
 	  else echo "no C compiler ($(CC)): the sandbox will start fresh interpreters"; fi
+
+# The provenance pass, compiled. Without a C compiler or Python.h it runs from its sources, which takes twice as long.
+CYTHON := .venv/cython
+
+$(CYTHON)/.ready: sandbox/analysis/requirements.txt | $(SANDBOX)/.ready
+	@rm -rf $(CYTHON)
+	$(SANDBOX)/bin/python -m pip install --quiet --disable-pip-version-check --target $(CYTHON) -r $<
+	@touch $@
+
+$(SANDBOX)/lib/verigraph/pass/sources: sandbox/analysis/compile.py $(wildcard sandbox/analysis/python/*.py sandbox/analysis/python/*.pxd) \
+		$(CYTHON)/.ready | $(SANDBOX)/.ready
+	@mkdir -p $(@D)
+	PYTHONPATH=$(CYTHON) CC="$(CC)" $(SANDBOX)/bin/python -B sandbox/analysis/compile.py sandbox/analysis/python $(@D)
 
 $(CLIENT)/.ready: clients/python/requirements.txt clients/python/pyproject.toml
 	$(PYTHON) -m venv $(CLIENT)

@@ -62,7 +62,7 @@ func newSandboxCheck(f *sandboxFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(printChecks(cmd.Context(), cmd.OutOrStdout(), cfg, box), box.Close())
+			return errors.Join(printChecks(cmd.Context(), cmd.OutOrStdout(), cfg, box), box.Close(), printPass(cmd.OutOrStdout(), cfg.Python))
 		},
 	}
 }
@@ -91,6 +91,20 @@ func printChecks(ctx context.Context, w io.Writer, cfg sandbox.Config, box *sand
 		}
 	}
 	return nil
+}
+
+// printPass says how the provenance pass runs.
+func printPass(w io.Writer, python string) error {
+	a, err := analysis.New(analysis.Config{Python: python})
+	if err != nil {
+		return err
+	}
+	how := "compiled"
+	if why := a.Interpreted(); why != "" {
+		how = "interpreted (" + why + ")"
+	}
+	_, err = fmt.Fprintf(w, "provenance   %s\n", how)
+	return errors.Join(err, a.Close())
 }
 
 // firstResult is the median of five sessions' time from start to the result of a cell that uses what analyses use.

@@ -91,7 +91,13 @@ type Analyzer struct {
 	// owns it until it is put back.
 	slots  chan *process
 	closed chan struct{}
+
+	interpreted string
 }
+
+// Interpreted says why the pass runs from its sources and not compiled, which takes about twice as long. It is empty
+// where the pass is compiled.
+func (a *Analyzer) Interpreted() string { return a.interpreted }
 
 // New starts the first process, so that an interpreter that can't run is found here.
 func New(config Config) (*Analyzer, error) {
@@ -104,6 +110,7 @@ func New(config Config) (*Analyzer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("analysis: start: %w", err)
 	}
+	a.interpreted = first.interpreted
 	a.slots <- first
 	for range a.config.Processes - 1 {
 		a.slots <- nil
@@ -119,9 +126,16 @@ func (a *Analyzer) start(ctx context.Context) (*process, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if _, err := p.exchange(ctx, request{Source: ""}); err != nil {
+	body, err := p.exchange(ctx, request{Source: ""})
+	if err != nil {
 		return nil, fmt.Errorf("%s: first answer: %w", a.config.Python, err)
 	}
+	var first struct{ Interpreted string }
+	if err := json.Unmarshal(body, &first); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("%s: first answer: %w: %w", a.config.Python, errBadAnswer, err)
+	}
+	p.interpreted = first.Interpreted
 	return p, nil
 }
 

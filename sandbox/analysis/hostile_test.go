@@ -16,7 +16,13 @@ import (
 
 func TestHostileSourcesAreOutcomesAndTheNextCellIsAnalysed(t *testing.T) {
 	t.Parallel()
-	a := newAnalyzer(t, analysis.Config{MaxSourceBytes: 2 << 20, Processes: 1, Timeout: time.Minute})
+	t.Run("compiled", func(t *testing.T) { hostileSources(t, oraclePython) })
+	t.Run("interpreted", func(t *testing.T) { hostileSources(t, "python3") })
+}
+
+func hostileSources(t *testing.T, python string) {
+	t.Parallel()
+	a := newAnalyzer(t, analysis.Config{Python: python, MaxSourceBytes: 2 << 20, Processes: 1, Timeout: time.Minute})
 	deep := 100_000
 	for name, c := range map[string]struct{ source, want string }{
 		"invalid syntax":      {"x = 1\nx = = 2\n", "SyntaxError: invalid syntax (line 2)"},

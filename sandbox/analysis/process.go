@@ -4,36 +4,33 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path"
+	"slices"
 )
 
 //go:embed python/*.py
 var sources embed.FS
 
 // bootstrap reads the pass's modules from the first frame, so that the process needs no file of
-// ours: it may run with another root directory, or with none.
-const bootstrap = `import json,struct,sys,types
-def boot():
-    r=sys.stdin.buffer
-    n,=struct.unpack(">I",r.read(4))
-    start=json.loads(r.read(n))
-    for name,text in start["modules"]:
-        m=types.ModuleType(name)
-        sys.modules[name]=m
-        exec(compile(text,name+".py","exec"),m.__dict__)
-    sys.modules["analyzer"].main(start["seconds"],start["memory"])
-boot()`
+// ours: it may run with another root directory, or with none. Where the environment holds a compiled
+// pass of just these sources, that is loaded instead.
+//
+//go:embed bootstrap.py
+var bootstrap string
 
 // modules are the pass's modules in an order in which each finds those it imports.
 var modules = []string{
-	"values", "scope", "tables", "taint", "quick", "machine", "files", "interp", "classes", "methods", "calls", "library", "expr", "state", "analyzer",
+	"kinds", "values", "scope", "tables", "taint", "quick", "machine", "files", "interp", "expr", "library", "methods", "classes", "calls", "state", "analyzer",
 }
 
 const (
@@ -50,6 +47,8 @@ type process struct {
 	out     *bufio.Reader
 	served  int
 	stopped bool
+	// interpreted says why the pass runs from its sources; empty where it is compiled.
+	interpreted string
 }
 
 func startProcess(config Config) (*process, error) {
@@ -82,15 +81,21 @@ func startProcess(config Config) (*process, error) {
 
 func startFrame(config Config) ([]byte, error) {
 	var files [][2]string
+	texts := map[string]string{}
 	for _, name := range modules {
 		text, err := fs.ReadFile(sources, path.Join("python", name+".py"))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, [2]string{name, string(text)})
+		files, texts[name] = append(files, [2]string{name, string(text)}), string(text)
+	}
+	digest := sha256.New() // as compile.py makes it
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		fmt.Fprintf(digest, "%s\x00%d\x00%s", name, len(texts[name]), texts[name])
 	}
 	return encode(map[string]any{
 		"modules": files,
+		"sources": hex.EncodeToString(digest.Sum(nil)),
 		"seconds": int(config.Timeout.Seconds()) + 1,
 		"memory":  config.MemoryBytes,
 	})

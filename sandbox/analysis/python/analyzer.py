@@ -13,25 +13,19 @@ import time
 import warnings
 
 from calls import Calls
-from expr import EXPRESSIONS, Expressions
-from classes import Classes
-from interp import STATEMENTS, Statements
-from machine import Machine, TooComplex
-from methods import Methods
-from library import Library
+from machine import STATEMENTS, Heap, TooComplex
 from quick import Quick
 from state import Coder, forget, plain
 from taint import Scan
-from values import *
+from kinds import *
+from values import DELETED, V
 
 FLAGS = ast.PyCF_ONLY_AST | getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
 MAX_EXPRESSION = 200
+STACK = 64 << 20
 
 
-EXPRESSIONS[ast.Call] = Calls.e_call
-
-
-class Pass(Calls, Classes, Methods, Library, Expressions, Statements, Machine):
+class Pass(Calls):
     """All parts of the interpreter."""
 
 
@@ -197,7 +191,7 @@ class Cell:
             if self.scan is not None and self.scan.calls:
                 calls += self.calls_in_bodies(m.calls)
             if len(calls) > 1:
-                calls.sort(key=lambda c: (c["line"], c["column"]))
+                calls.sort(key=place)
             out["calls"] = calls
         if reads or m.file_bits or m.flags & DYNAMIC:
             self.flows(env, writes, maybe, mutated, out)
@@ -306,13 +300,13 @@ class Cell:
             # Names that the state does not hold, seen for the first time.
             if name not in frozen and name in m.base:
                 frozen[name] = m.live(m.base[name])
-        encode = self.coder.encode
+        coder = self.coder
         for name, v in frozen.items():
             if v is None:
                 delta[name] = None
                 m.base.pop(name, None)
             else:
-                delta[name] = encode(v)
+                delta[name] = coder.encode(v)
         if self.coder.new:
             self.coder.raw.update(self.coder.new)
             delta.update(self.coder.new)
@@ -343,7 +337,7 @@ class Cell:
         if template is not None:
             out["template"] = template
         if arguments:
-            out["arguments"] = [self.argument(name, *a) for name, a in arguments.items()]
+            out["arguments"] = [self.argument(name, node, v, whole) for name, (node, v, whole) in arguments.items()]
         if dynamic:
             out["dynamic"] = True
         return out
@@ -450,12 +444,11 @@ LOST_KIND = "?"
 LOST = {"k": LOST_KIND, "f": [None]}
 
 
-class _Empty:
-    entries = {}
-    owners = 0
+_NO_HEAP = Heap()
 
 
-_NO_HEAP = _Empty()
+def place(call):
+    return call["line"], call["column"]
 
 
 def clean(v):
@@ -481,13 +474,17 @@ def limits(seconds, memory):
         soft = min(soft, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
     if memory:
+        # A compiled pass recurses on the processor's stack. What Python's own limit lets through takes 30 MiB of it.
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        resource.setrlimit(resource.RLIMIT_STACK, (STACK if hard == resource.RLIM_INFINITY else min(STACK, hard), hard))
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
 
 
-def main(seconds, memory):
+def main(seconds, memory, interpreted):
+    """Serves requests. The answer to the first one says too why the pass is interpreted, if it is."""
     warnings.simplefilter("ignore")
     limits(seconds, memory)
     gc.collect()
@@ -495,7 +492,7 @@ def main(seconds, memory):
     gc.disable()
     read, write = sys.stdin.buffer, sys.stdout.buffer
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-    count = 0
+    count, first = 0, {"interpreted": interpreted}
     while True:
         header = read.read(4)
         if len(header) < 4:
@@ -508,6 +505,8 @@ def main(seconds, memory):
             answer = {"statements": None, "error": "MemoryError: the cell is too complex to analyse"}
         except RecursionError:
             answer = {"statements": None, "error": "RecursionError: the cell is nested too deeply"}
+        if count == 0:
+            answer.update(first)
         body = encode(answer).encode("ascii")
         write.write(struct.pack(">I", len(body)) + body)
         write.flush()

@@ -4,17 +4,19 @@ import ast
 import re
 
 import files
-from machine import IDENTIFIER, MAX_DEPTH, MAX_PASSES, mix_onto
+from classes import Classes
+from machine import EXPRESSIONS, IDENTIFIER, MAX_DEPTH, MAX_PASSES, mix_onto
 from scope import free_names, parameters, scope_of
 from tables import *
-from values import *
+from kinds import *
+from values import UNKNOWN, V, Bound, Cls, Fn, Frame, Inst, alt, join, join_all, merge_code, mix
 
 
 # bind's template by keyword, in the order in which the session looks for it.
 TEMPLATE_KEYWORDS = ("template_str", "template")
 
 
-class Calls:
+class Calls(Classes):
     def e_call(self, n):
         func = n.func
         receiver = None
@@ -405,3 +407,6 @@ class Calls:
                     if x.kind not in (LIB, BUILTIN, PRIMITIVE):
                         out = join(out, alt(x, own=0, holds=0, code=(), kind=ANY, const=None, items=None, elems=None))
         return out
+
+
+EXPRESSIONS[ast.Call] = Calls.e_call

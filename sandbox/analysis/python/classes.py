@@ -3,14 +3,16 @@
 import ast
 
 from machine import mix_onto
+from methods import Methods
 from scope import parameters
 from tables import *
-from values import *
+from kinds import *
+from values import UNKNOWN, V, Bound, Cls, Fn, Inst, alt, join, join_all, mix
 
 PROPERTIES = words("property cached_property setter")
 
 
-class Classes:
+class Classes(Methods):
     def callbacks(self, values, operands):
         """Library code may call any code it is handed, with any of its operands or their parts."""
         coded = [v for v in values if v.code]
@@ -144,7 +146,7 @@ class Classes:
                     self.call_value(found, [me], {}, n)
                 else:
                     self.call_value(found, [first] + take, kws, n, star)
-            if hook == "__init__" and (not seen or any(c.open for c in lineage(cls))):
+            if hook == "__init__" and (not seen or any([c.open for c in lineage(cls)])):
                 for v in values:
                     if v.own or v.holds or v.code:
                         self.hold(own, self.reach(v), v.code, v)
@@ -222,7 +224,7 @@ class Classes:
                     handled = False
                 continue
             found = self.find_method(cls, name)
-            hooked = any(self.find_method(cls, h) for h in ("__getattr__", "__getattribute__"))
+            hooked = any([self.find_method(cls, h) for h in ("__getattr__", "__getattribute__")])
             if found is None or hooked or v.kind not in (INSTANCE, CLASS):
                 handled = False
             if found is None:

@@ -2,9 +2,11 @@
 
 import ast
 
-from machine import TooComplex, mix_onto
+from interp import Statements
+from machine import EXPRESSIONS, mix_onto
 from scope import nodes
-from values import *
+from kinds import *
+from values import V, Frame, alt, join, join_all, join_constants, merge_code, mix, unmangled
 
 # Attributes of tabular objects that are plain values.
 SCALAR_ATTRIBUTES = frozenset(("shape", "size", "ndim", "empty", "dtype", "nbytes", "itemsize", "is_unique",
@@ -13,19 +15,7 @@ ACCESSORS = frozenset(("loc", "iloc", "at", "iat"))
 ELEMENT_ACCESSORS = ("se:iloc", "se:iat", "se:at", "df:at", "df:iat")
 
 
-Name = ast.Name
-
-
-class Expressions:
-    def ev(self, n):
-        self.steps = steps = self.steps + 1
-        if steps > self.limit:
-            raise TooComplex()
-        kind = n.__class__
-        if kind is Name:
-            return self.load(n.id)
-        return EXPRESSIONS[kind](self, n)
-
+class Expressions(Statements):
     def e_constant(self, n):
         value = n.value
         if value.__class__ is str and len(value) <= 300:
@@ -103,7 +93,7 @@ class Expressions:
         for c in n.comparators:
             values.append(self.ev(c))
         kind = SCALAR
-        identity = all(type(op) in (ast.Is, ast.IsNot, ast.In, ast.NotIn) for op in n.ops)
+        identity = all([type(op) in (ast.Is, ast.IsNot, ast.In, ast.NotIn) for op in n.ops])
         coded = [v for v in values if v.code]
         if coded:
             for v in coded:
@@ -168,7 +158,7 @@ class Expressions:
         out = mix(values, kind, 0, holds, code)
         if kind != SET and not starred and len(values) <= MAX_ELEMENTS:
             out.elems = tuple(values)
-        if values and all(v.kind == SCALAR for v in values):
+        if values and all([v.kind == SCALAR for v in values]):
             if kind == LIST or kind == TUPLE and not starred:
                 out.kind = SCALARS if kind == LIST else TUPLE
             items = None
@@ -234,7 +224,7 @@ class Expressions:
         if a is None or b is None or len(a) * len(b) > MAX_CONSTANTS:
             return None
         out = frozenset(x + between + y for x in a for y in b)
-        return out if all(len(x) <= 300 for x in out) else None
+        return out if all([len(x) <= 300 for x in out]) else None
 
     def e_named(self, n):
         v = self.owned(self.ev(n.value), id(n))
@@ -376,20 +366,20 @@ class Expressions:
     def item_of_accessor(self, v, n, both, sliced, picks):
         parts = n.slice.elts if type(n.slice) is ast.Tuple else [n.slice]
         if v.lib in ELEMENT_ACCESSORS and not sliced and not picks or v.lib == "df:iloc" and len(parts) == 2 and \
-                all(type(p) is ast.Constant for p in parts):
+                all([type(p) is ast.Constant for p in parts]):
             # One element: what it shares is what the table's cells hold.
             return mix(both, ANY, v.holds, v.holds, v.code)
         kind = PANDAS
         if v.lib is not None and v.lib.startswith("df:"):
             last = parts[-1]
             wide = len(parts) == 1 or type(last) in (ast.List, ast.Slice)
-            if (picks or any(self.picks(p, None) for p in parts[:1]) or type(parts[0]) is ast.Slice) and wide:
+            if (picks or self.picks(parts[0], None) or type(parts[0]) is ast.Slice) and wide:
                 kind = FRAME
             elif len(parts) == 2 and type(last) is ast.Constant and type(last.value) is str:
                 kind = SERIES if picks or self.picks(parts[0], None) or type(parts[0]) is ast.Slice else PANDAS
         elif v.lib is not None and v.lib.startswith("se:") and (picks or sliced):
             kind = SERIES
-        if picks or any(self.picks(p, None) for p in parts):
+        if picks or self.any_picks(parts):
             return mix(both, kind, 0, v.holds, v.code)
         return mix(both, kind, v.own & self.BUF, v.holds, v.code)
 
@@ -408,6 +398,12 @@ class Expressions:
             return v.kind in TABULAR
         if t is ast.BinOp and type(node.op) in (ast.BitAnd, ast.BitOr):
             return self.picks(node.left, None) or self.picks(node.right, None)
+        return False
+
+    def any_picks(self, nodes):
+        for node in nodes:
+            if self.picks(node, None):
+                return True
         return False
 
     def iterate(self, v, site):
@@ -558,15 +554,15 @@ def arithmetic(a, b, op):
 def has_walrus(n):
     known = getattr(n, "_walrus", None)
     if known is None:
-        known = n._walrus = any(type(c) is ast.NamedExpr for c in nodes(n))
+        known = n._walrus = any([type(c) is ast.NamedExpr for c in nodes(n)])
     return known
 
 
-EXPRESSIONS = {
+EXPRESSIONS.update({
     ast.Constant: Expressions.e_constant, ast.Name: Expressions.e_name, ast.BinOp: Expressions.e_binop, ast.UnaryOp: Expressions.e_unary, ast.BoolOp: Expressions.e_boolop,
     ast.Compare: Expressions.e_compare, ast.IfExp: Expressions.e_ifexp, ast.Tuple: Expressions.e_tuple, ast.List: Expressions.e_list, ast.Set: Expressions.e_set,
     ast.Dict: Expressions.e_dict, ast.JoinedStr: Expressions.e_joined, ast.FormattedValue: Expressions.e_formatted, ast.NamedExpr: Expressions.e_named,
     ast.Await: Expressions.e_await, ast.Yield: Expressions.e_yield, ast.YieldFrom: Expressions.e_yield_from, ast.Lambda: Expressions.e_lambda,
     ast.Starred: Expressions.e_starred, ast.Slice: Expressions.e_slice, ast.Attribute: Expressions.e_attribute, ast.Subscript: Expressions.e_subscript,
     ast.ListComp: Expressions.e_listcomp, ast.SetComp: Expressions.e_setcomp, ast.DictComp: Expressions.e_dictcomp, ast.GeneratorExp: Expressions.e_generator,
-}
+})

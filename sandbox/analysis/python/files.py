@@ -3,7 +3,8 @@
 import re
 
 from tables import *
-from values import *
+from kinds import *
+from values import V, mix
 
 _SUFFIX = re.compile(r"[^\n]{1,250}\.(%s)$" % "|".join(DATA_SUFFIXES), re.I)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)
@@ -38,7 +39,7 @@ def read(m, v, result):
     if v is None or is_stream(v):
         return result
     names = v.const if v.const is not None else v.items
-    if names is None or any(_URL.match(x) and not x.startswith("file:") for x in names):
+    if names is None or any([_URL.match(x) and not x.startswith("file:") for x in names]):
         if v.kind in (LIST, SCALARS, TUPLE) and v.elems is not None and v.items is None:
             for e in v.elems:
                 result = read(m, e, result)
@@ -48,7 +49,7 @@ def read(m, v, result):
         return result
     for x in names:
         name = base_name(x)
-        if not name or name in (".", "..") or any(c in name for c in "*?["):
+        if not name or name in (".", "..") or any([c in name for c in "*?["]):
             m.flags |= DYNAMIC
             result.flags |= DYNAMIC
         else:
@@ -72,7 +73,7 @@ def listed(m, pattern, result):
     return result
 
 
-def write(m, v, *sources):
+def write(m, v, sources):
     """Something is written to v: a path, an open file or a buffer."""
     if v is None:
         return
@@ -97,9 +98,9 @@ def mode_of(args, kws, position=1):
 def open_file(m, path, mode, values):
     out = mix(values, FILE)
     reads = "r" in mode or "+" in mode
-    writes = any(c in mode for c in "wax+")
+    writes = any([c in mode for c in "wax+"])
     if writes:
-        write(m, path, *values)
+        write(m, path, values)
         out.const = path.const if path is not None and path.kind in (SCALAR, PATH) else None
     else:
         # Only an open for writing has names to write to: reading from it is no write.
@@ -128,13 +129,13 @@ def library(m, path, args, kws, values):
         for v in values:
             m.sink(v)
         if path == "pandas.ExcelWriter":
-            write(m, target, *values)
+            write(m, target, values)
             out = mix(values, FILE)
             out.const = target.const if target is not None and target.kind in (SCALAR, PATH) else None
             return out
         if position == 9:
             return mix(values, FILE, 0, 0)
-        write(m, target, *values)
+        write(m, target, values)
         out = mix(values, ANY)
         if path in READER_PATHS:
             read(m, args[0] if args else None, out)
@@ -167,7 +168,7 @@ def library(m, path, args, kws, values):
     hit = None
     for v in values:
         names = v.const if v.const is not None else v.items
-        if v.kind in (SCALAR, PATH, SCALARS) and names and any(_SUFFIX.match(x) for x in names) and \
+        if v.kind in (SCALAR, PATH, SCALARS) and names and any([_SUFFIX.match(x) for x in names]) and \
                 root not in ("re", "math", "pathlib", "os", "logging", "string", "fnmatch", "json", "warnings"):
             hit = read(m, v, hit or mix(values, ANY))
     if hit is not None:
@@ -206,7 +207,7 @@ def method(m, v, name, args, kws, n):
         if name in ("write_text", "write_bytes", "touch", "unlink", "rename", "replace", "mkdir", "rmdir"):
             for x in values:
                 m.sink(x)
-            write(m, v, *values)
+            write(m, v, values)
             return mix(values, SCALAR)
         return None
     if v.kind in (SCALAR, LIST, SCALARS, DICT, SET, TUPLE):
@@ -220,17 +221,17 @@ def method(m, v, name, args, kws, n):
         if name == "to_string" and not args and "buf" not in kws:
             return None
         if name in ("to_html", "to_latex", "to_markdown", "to_string", "to_json", "to_csv") and target.kind == SCALAR \
-                and target.const is None and not args and not any(k in kws for k in PATH_KEYWORDS):
+                and target.const is None and not args and not any([k in kws for k in PATH_KEYWORDS]):
             return None
         for x in values:
             m.sink(x)
-        write(m, target, *values)
+        write(m, target, values)
         return mix(values, SCALAR)
     if name == "to_sql":
         target = args[1] if len(args) > 1 else kws.get("con")
         for x in values:
             m.sink(x)
-        write(m, target, *values)
+        write(m, target, values)
         return mix(values, SCALAR)
     if name == "open" and v.kind == ANY:
         return open_file(m, V(ANY), mode_of(args, kws, 0), values)

@@ -2,13 +2,14 @@
 
 import ast
 
-from machine import MAX_PASSES, mix_onto
+from machine import MAX_PASSES, STATEMENTS, Machine, mix_onto, same
 from scope import parameters
 from taint import ALLOWED_STORES
-from values import *
+from kinds import *
+from values import DELETED, V, Cls, Fn, Frame, Inst, alt, join, merge_code, mix, unmangled
 
 
-class Statements:
+class Statements(Machine):
     def run(self, body):
         f = self.frame
         for s in body:
@@ -123,7 +124,7 @@ class Statements:
         base = self.ev(t.value)
         key = self.ev(t.slice)
         mask = None
-        if base.kind == FRAME and base.own & self.OBJ and self.is_column(t.slice, key):
+        if base.kind == FRAME and base.own & self.OBJ and is_column(t.slice, key):
             mask = base.own & self.OBJ
         if base.code:
             self.touch(base, (base, key, v))
@@ -133,14 +134,6 @@ class Statements:
         if key.own or key.holds:
             self.store(base, key, mask or base.own)
         self.write_through(base)
-
-    @staticmethod
-    def is_column(node, key):
-        if type(node) is ast.Constant:
-            return type(node.value) is str
-        if type(node) is ast.List:
-            return all(type(e) is ast.Constant and type(e.value) is str for e in node.elts)
-        return key.const is not None
 
     def s_delete(self, s):
         for t in s.targets:
@@ -183,7 +176,7 @@ class Statements:
     def s_import(self, s):
         for a in s.names:
             name = a.asname or a.name.split(".")[0]
-            self.bind(name, V(LIB, lib=a.name if a.asname else name), id(a), imported=True)
+            self.bind(name, V(LIB, lib=a.name if a.asname else name), id(a), False, True)
 
     def s_import_from(self, s):
         module = "." * s.level + (s.module or "")
@@ -196,7 +189,7 @@ class Statements:
                 v = V(BUILTIN, lib=path)
             else:
                 v = V(LIB, lib=path)
-            self.bind(a.asname or a.name, v, id(a), imported=True)
+            self.bind(a.asname or a.name, v, id(a), False, True)
 
     def s_global(self, s):
         pass
@@ -277,7 +270,7 @@ class Statements:
             end = self.join_states(self.take(), f.conts[0])
             breaks = f.breaks[0]
             merged = self.join_states(entry, end)
-            if self.same(merged, entry) and version == (self.heap.version, self.mutated):
+            if same(merged, entry) and version == (self.heap.version, self.mutated):
                 break
             entry = merged
         else:
@@ -566,6 +559,14 @@ class Statements:
         self.bind(s.name.id, V(ANY), id(s))
 
 
+def is_column(node, key):
+    if type(node) is ast.Constant:
+        return type(node.value) is str
+    if type(node) is ast.List:
+        return all(type(e) is ast.Constant and type(e.value) is str for e in node.elts)
+    return key.const is not None
+
+
 def decorator_name(node):
     if type(node) is ast.Call:
         node = node.func
@@ -574,7 +575,7 @@ def decorator_name(node):
     return node.id if type(node) is ast.Name else "?"
 
 
-STATEMENTS = {
+STATEMENTS.update({
     ast.Expr: Statements.s_expr, ast.Assign: Statements.s_assign, ast.AnnAssign: Statements.s_ann_assign,
     ast.AugAssign: Statements.s_aug_assign, ast.Delete: Statements.s_delete, ast.Pass: Statements.s_pass,
     ast.Import: Statements.s_import, ast.ImportFrom: Statements.s_import_from, ast.Global: Statements.s_global,
@@ -583,7 +584,7 @@ STATEMENTS = {
     ast.If: Statements.s_if, ast.For: Statements.s_for, ast.AsyncFor: Statements.s_for, ast.While: Statements.s_while,
     ast.With: Statements.s_with, ast.AsyncWith: Statements.s_with, ast.Try: Statements.s_try, ast.Match: Statements.s_match,
     ast.FunctionDef: Statements.s_function, ast.AsyncFunctionDef: Statements.s_function, ast.ClassDef: Statements.s_class,
-}
+})
 COMPOUND = {ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match}
 if hasattr(ast, "TryStar"):
     COMPOUND.add(ast.TryStar)

@@ -3,17 +3,19 @@
 import ast
 
 import files
+from expr import Expressions
 from machine import mix_onto
 from tables import *
-from values import *
+from kinds import *
+from values import V, Fn, Inst, alt, join, join_all, merge_code, mix
 
 
 def works_in_place(values):
     """Whether an estimator among the values, or in lists of them, works on its arguments."""
-    return any(v.lib == IN_PLACE or v.elems and works_in_place(v.elems) for v in values)
+    return any([v.lib == IN_PLACE or v.elems and works_in_place(v.elems) for v in values])
 
 
-class Library:
+class Library(Expressions):
     def library(self, f, args, kws, n):
         path = f.lib
         values = args + list(kws.values())
@@ -132,14 +134,9 @@ class Library:
             if v.kind not in TABULAR and v.kind not in ROOTLESS and v.kind not in (LOC, DICT):
                 own |= (v.own | v.holds) & ~self.tabular_roots(v)
         out = mix(results, OBJECT, own, holds, code)
-        if any(name in kws and not self.is_true(n, name) for name in ("copy", "copy_X", "copy_x")) or works_in_place(values):
+        if any([name in kws and not is_true(n, name) for name in ("copy", "copy_X", "copy_x")]) or works_in_place(values):
             out.lib = IN_PLACE
         return out
-
-    @staticmethod
-    def is_true(n, keyword):
-        return any(k.arg == keyword and type(k.value) is ast.Constant and k.value.value is True for k in n.keywords) \
-            if isinstance(n, ast.Call) else False
 
     def change_figures(self, sources):
         """What is drawn goes to the current figure, which may be any that a name holds."""
@@ -303,7 +300,7 @@ class Library:
         holds = own = 0
         for v in results:
             holds |= v.holds
-        scalar = bool(args) and all(v.kind in (SCALAR, LIB) for v in results)
+        scalar = bool(args) and all([v.kind in (SCALAR, LIB) for v in results])
         if last in ("array", "copy"):
             return mix(results, ARRAY, 0, holds, code)
         if last in VIEW_FUNCTIONS:
@@ -321,7 +318,7 @@ class Library:
                                            "rand", "normal", "uniform", "choice", "permutation", "logspace")):
             return mix(results, SCALAR)
         kind = ARRAY
-        if any(v.kind in PANDAS_KINDS for v in results):
+        if any([v.kind in PANDAS_KINDS for v in results]):
             kind = PANDAS
         return mix(results, kind, 0, holds, code)
 
@@ -331,7 +328,7 @@ class Library:
         values = args + list(kws.values())
         results = values
         first = args[0] if args else V(SCALAR)
-        if any(v.code for v in values):
+        if any([v.code for v in values]):
             extra = None
             if name in ("map", "filter", "sorted", "min", "max", "sum", "list", "tuple", "set", "dict", "any", "all", "iter",
                         "next", "reversed", "enumerate", "zip", "print", "len", "str", "repr", "frozenset"):
@@ -367,7 +364,7 @@ class Library:
             for v in values:
                 self.sink(v)
             if "file" in kws:
-                files.write(self, kws["file"], *values) if kws["file"].kind != LIB else None
+                files.write(self, kws["file"], values) if kws["file"].kind != LIB else None
             return mix(results, SCALAR)
         if name == "open":
             return files.open_file(self, files.path_argument(args, kws), files.mode_of(args, kws), results)
@@ -499,3 +496,10 @@ class Library:
         else:
             self.mutate(first.own, *results)
         return V(SCALAR)
+
+
+def is_true(n, keyword):
+    for k in n.keywords if isinstance(n, ast.Call) else ():
+        if k.arg == keyword and type(k.value) is ast.Constant and k.value.value is True:
+            return True
+    return False

@@ -4,11 +4,13 @@ Invariant: what a statement can read, bind, change in place or open on any path 
 its result, or the result says untracked.
 """
 
+import ast
 import builtins
 import re
 
 from tables import PRIMITIVES
-from values import *
+from kinds import *
+from values import DELETED, UNBOUND, UNKNOWN, V, Bound, Cls, Fn, Frame, Inst, alt, join, merge_code, mix
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _BUILTINS = {name: V(BUILTIN, lib="builtins." + name) for name in
@@ -23,9 +25,12 @@ MAX_PASSES = 24
 
 
 _WIDE = ((1 << 2 * 5120) - 1) // 3
-
-
 NOTHING = 0, 0, 0
+
+# Node type -> handler, which the modules of statements, expressions and calls fill in.
+STATEMENTS, EXPRESSIONS = {}, {}
+
+Name = ast.Name
 
 
 class TooComplex(Exception):
@@ -112,6 +117,15 @@ class Machine:
         self.site = None
         self.imported = set()
         self.unseen = []              # names that the statement uses and nothing is known of
+
+    def ev(self, n):
+        self.steps = steps = self.steps + 1
+        if steps > self.limit:
+            raise TooComplex()
+        kind = n.__class__
+        if kind is Name:
+            return self.load(n.id)
+        return EXPRESSIONS[kind](self, n)
 
     def bit(self, name):
         i = self.index.get(name)
@@ -419,12 +433,12 @@ class Machine:
                 out[name] = w if v is None else join(v, w)
         return out, a[1] & b[1]
 
-    @staticmethod
-    def same(a, b):
-        if a is None or b is None:
-            return a is b
-        ea, eb = a[0], b[0]
-        return len(ea) == len(eb) and a[1] == b[1] and all(eb.get(k) is v for k, v in ea.items())
+
+def same(a, b):
+    if a is None or b is None:
+        return a is b
+    ea, eb = a[0], b[0]
+    return len(ea) == len(eb) and a[1] == b[1] and all(eb.get(k) is v for k, v in ea.items())
 
 
 def mix_onto(v, *others):

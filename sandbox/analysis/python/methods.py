@@ -3,14 +3,16 @@
 import re
 
 import files
+from library import Library
 from machine import mix_onto
 from tables import *
-from values import *
+from kinds import *
+from values import V, alt, join, merge_code, mix, unmangled
 
 REDUCERS = words("mean sum median std var count min max size nunique first last sem prod idxmax idxmin quantile")
 
 
-class Methods:
+class Methods(Library):
     def method(self, v, name, args, kws, n, star):
         values = args + list(kws.values())
         everything = [v] + values
@@ -30,7 +32,7 @@ class Methods:
             if done is not None:
                 return done
         results = list(everything)
-        if any(x.code for x in values):
+        if any([x.code for x in values]):
             results.append(self.callbacks(values, everything))
         if v.code:
             results.append(self.touch(v, everything))
@@ -139,7 +141,7 @@ class Methods:
             return name in CONTAINER_MUTATORS
         if name.startswith("execute") and args and args[0].const:
             # Reading SQL leaves the connection as it was.
-            return not all(re.match(r"\s*(select|pragma|with|explain|describe|show)\b", c, re.I) for c in args[0].const)
+            return not all([re.match(r"\s*(select|pragma|with|explain|describe|show)\b", c, re.I) for c in args[0].const])
         if name == "shuffle" and args:
             self.alter(args[0].own, args[0])
         return True

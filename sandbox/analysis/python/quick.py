@@ -10,8 +10,8 @@ import re
 import unicodedata
 
 import taint
+from kinds import BUILTIN, LIB
 from tables import PRIMITIVES, PROTECTED, words
-from values import BUILTIN, LIB
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Splitting is twice as fast as a search for words.

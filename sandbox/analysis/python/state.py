@@ -8,7 +8,8 @@ import hashlib
 import re
 
 from scope import free_names
-from values import *
+from kinds import *
+from values import UNKNOWN, V, Bound, Cls, Fn, Frame, Inst, join
 
 LINE_END = re.compile(r"\r\n?|\n")
 _trees = {}
@@ -203,7 +204,7 @@ class Coder:
             if "u" in d:
                 v.flags = UNTRACKED
         if "f" in d:
-            v.code = tuple(self.decode_code(c) for c in d["f"])
+            v.code = tuple([self.decode_code(c) for c in d["f"]])
         return v
 
     def decode_code(self, c):

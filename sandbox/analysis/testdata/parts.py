@@ -1,11 +1,11 @@
-"""Times one part of the pass on the cell that standard input holds: parts.py FOLDER PART."""
+"""Times one part of the pass on the cell that standard input holds: parts.py SOURCES COMPILED PART."""
 
 import gc
 import json
 import sys
 import time
 
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[2], sys.argv[1]]
 
 import symtable
 
@@ -18,7 +18,7 @@ part = {
     "symtable": lambda: symtable.symtable(cell, "<cell>", "exec"),
     "pass": lambda: analyzer.analyze(cell, {}),
     "encode": lambda: json.dumps(answer, separators=(",", ":")),
-}[sys.argv[2]]
+}[sys.argv[3]]
 gc.collect()
 gc.freeze()
 gc.disable()

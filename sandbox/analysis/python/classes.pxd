@@ -1,0 +1,6 @@
+# Types for the compiled pass; classes.py is the source.
+from methods cimport Methods
+from values cimport Bound, Cls, Fn, Inst, V, join, join_all, mix
+
+cdef class Classes(Methods):
+    pass
