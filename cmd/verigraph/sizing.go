@@ -19,7 +19,7 @@ func newSizing() *cobra.Command {
 		Use:   "sizing",
 		Short: "Compute workers, reward servers and NATS for a number of GPUs from measured costs",
 		Long: `The formulas and what they rest on stand in docs/sizing.md. Cores, memory and bandwidth are those of all workers
-and of all reward servers together, and of each of three NATS servers.`,
+and of all reward servers together, and of each of three NATS servers (bandwidth: of one that leads every stream).`,
 		Example: "  verigraph sizing\n  verigraph sizing --gpus 64 --tokens-per-gpu 1800 --turns 8 --cell-time 2s --session-mib 200",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,19 +45,20 @@ and of all reward servers together, and of each of three NATS servers.`,
 	f.DurationVar(&load.CellTime, "cell-time", load.CellTime, "from a turn's last token to the next call")
 	f.DurationVar(&load.CellCPU, "cell-cpu", load.CellCPU, "what a cell computes beyond one of the measurement")
 	f.Float64Var(&load.SessionMiB, "session-mib", load.SessionMiB, "what a session's tables take beyond those of the measurement")
+	f.Float64Var(&load.JudgeCalls, "judge-calls", load.JudgeCalls, "calls of an LLM judge for a trajectory")
 	return cmd
 }
 
 func printSizes(w io.Writer, load sizing.Load, gpus []int) error {
 	_, err := fmt.Fprint(w, "| GPUs | trajectories/s | each takes | in flight = sessions | workers | their cores | their GiB | "+
-		"reward servers | their cores | NATS cores | NATS GiB | NATS Mbit/s | policy Mbit/s | to the trainer Mbit/s |\n"+
-		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+		"reward servers | their cores | judge calls/s | NATS cores | NATS GiB | NATS Mbit/s | policy Mbit/s | to the trainer Mbit/s |\n"+
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, n := range gpus {
 		load.GPUs = n
 		s := sizing.Measured.Size(load)
 		if err == nil {
-			_, err = fmt.Fprintf(w, "| %d | %.1f | %s | %d | %d | %.1f | %.0f | %d | %.1f | %.2f | %.1f | %.0f | %.0f | %.1f |\n", n, s.PerSecond, s.Takes.Round(100*time.Millisecond), s.InFlight,
-				s.Workers, s.WorkerCores, s.WorkerGiB, s.Servers, s.ServerCores, s.NATSCores, s.NATSGiB, s.BrokerMBit, s.PolicyMBit, s.DeliveredMBit)
+			_, err = fmt.Fprintf(w, "| %d | %.1f | %s | %d | %d | %.1f | %.0f | %d | %.1f | %.0f | %.2f | %.1f | %.0f | %.0f | %.1f |\n", n, s.PerSecond, s.Takes.Round(100*time.Millisecond), s.InFlight,
+				s.Workers, s.WorkerCores, s.WorkerGiB, s.Servers, s.ServerCores, s.JudgeCalls, s.NATSCores, s.NATSGiB, s.BrokerMBit, s.PolicyMBit, s.DeliveredMBit)
 		}
 	}
 	return err

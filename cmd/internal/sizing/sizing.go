@@ -21,13 +21,15 @@ type Load struct {
 	CellTime, CellCPU time.Duration
 	// SessionMiB is what a session holds beyond an empty one: the tables of its task.
 	SessionMiB float64
+	// JudgeCalls is how often an LLM judge is asked about a trajectory.
+	JudgeCalls float64
 }
 
 // Defaults is a policy of about 8 billion parameters on DABench's kind of task.
 func Defaults() Load {
 	return Load{
 		TokensPerGPU: 2500, TokensPerCall: 40, Turns: 5, TokensPerTurn: 400, ObservationTokens: 300, PromptTokens: 2000,
-		CellTime: 500 * time.Millisecond, CellCPU: 50 * time.Millisecond, SessionMiB: 50,
+		CellTime: 500 * time.Millisecond, CellCPU: 50 * time.Millisecond, SessionMiB: 50, JudgeCalls: 4,
 	}
 }
 
@@ -43,6 +45,7 @@ func (l Load) Validate() error {
 	}
 	for name, v := range map[string]float64{
 		"observation-tokens": l.ObservationTokens, "prompt-tokens": l.PromptTokens, "cell-time": l.CellTime.Seconds(), "cell-cpu": l.CellCPU.Seconds(), "session-mib": l.SessionMiB,
+		"judge-calls": l.JudgeCalls,
 	} {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			errs = append(errs, fmt.Errorf("--%s: %g, want 0 or more", name, v))
@@ -64,8 +67,15 @@ type Costs struct {
 
 func ms(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 
-// Spare is the share of cores that is planned with, so that bursts find room.
-const Spare = 0.6
+// Shares of cores and memory that are planned with, so that bursts find room.
+const (
+	Spare       = 0.6
+	SpareMemory = 0.8
+)
+
+// Copies is how often what goes through NATS passes the server that leads all streams: once between it and its clients, and what
+// comes in, which is a half of it, once more to each of two others.
+const Copies = 2
 
 // Limits of one process, as far as they were tried.
 const (
@@ -82,10 +92,11 @@ type Need struct {
 	WorkerGiB     float64
 	Workers       int // by their sessions; more where the hosts are smaller
 	ServerCores   float64
-	Servers       int     // one more stands by
+	Servers       int // one more stands by
+	JudgeCalls    float64
 	NATSCores     float64 // of each of three servers
 	NATSGiB       float64
-	BrokerMBit    float64 // of each NATS server
+	BrokerMBit    float64 // of a NATS server that leads every stream
 	PolicyMBit    float64 // between workers and GPUs
 	DeliveredMBit float64 // to the trainer
 }
@@ -100,14 +111,15 @@ func (c Costs) Size(l Load) (n Need) {
 	cores := func(cpu time.Duration) float64 { return n.PerSecond * cpu.Seconds() / Spare }
 	perTrajectory := c.Session + time.Duration(l.Turns*float64(c.Worker+l.CellCPU))
 	n.WorkerCores = cores(perTrajectory)
-	n.WorkerGiB = float64(n.InFlight) * (c.SessionMiB + l.SessionMiB + c.WorkerKiB/1024) / 1024
+	n.WorkerGiB = float64(n.InFlight) * (c.SessionMiB + l.SessionMiB + c.WorkerKiB/1024) / 1024 / SpareMemory
 	n.Workers = max(1, int(math.Ceil(float64(n.InFlight)/SessionsPerWorker)))
 	n.ServerCores = cores(c.Server)
 	n.Servers = int(math.Ceil(n.ServerCores/CoresPerServer)) + 1
+	n.JudgeCalls = n.PerSecond * l.JudgeCalls
 	n.NATSCores = cores(c.NATS)
 	n.NATSGiB = float64(n.InFlight) * c.NATSKiB / (1 << 20)
 	mbit := func(bytesPerTrajectory float64) float64 { return n.PerSecond * bytesPerTrajectory * 8 / 1e6 }
-	n.BrokerMBit = mbit(sampled * c.BrokerBytes * 3) // a copy for each of the other two
+	n.BrokerMBit = mbit(sampled * c.BrokerBytes * Copies)
 	grows := l.TokensPerTurn + l.ObservationTokens
 	contexts := l.Turns*(l.PromptTokens+l.TokensPerTurn) + grows*l.Turns*(l.Turns-1)/2
 	n.PolicyMBit = mbit(contexts * c.CallBytes)
