@@ -10,7 +10,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 DEMO_OUT ?= out/demo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the binaries into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
@@ -396,6 +396,15 @@ dashboard-picture: build python ## run the programs, scrape them, and draw the d
 	tools/dashboard/picture.sh
 
 .PHONY: test-helm golden-helm test-runc image test-image dashboard-picture
+
+test-gvisor: build python ## the self-test, a run and the sandbox's tests under a real gVisor, built here (root)
+	cd tools/gvisor && go test -count=1 -v -timeout 30m ./...
+
+CGROUPTEST ?= groups
+test-cgroup2: build python ## the sandbox in a virtual machine whose control groups are of version 2 (root, qemu); ACCEL=tcg without KVM
+	tools/vm/cgroup2.sh $(CGROUPTEST)
+
+.PHONY: test-gvisor test-cgroup2
 
 # The supply chain. The tools stand pinned in a module of their own.
 SUPPLY := go tool -modfile=tools/supply/go.mod

@@ -130,8 +130,8 @@ func holdsAll(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(c string) bool { return !slices.Contains(have, c) })
 }
 
-// delegate lets the children of a version 2 group have limits. A group that holds processes itself can't: then we, self, move
-// into a child of it. Other processes in the group are not ours to move.
+// delegate lets the children of a version 2 group have limits. A group that holds processes itself can't: then we, self, and what we
+// have started move into a child of it. Other processes in the group are not ours to move.
 func delegate(dir string, self int, controllers []string) error {
 	err := allow(dir, controllers)
 	if !errors.Is(err, unix.EBUSY) {
@@ -141,16 +141,56 @@ func delegate(dir string, self int, controllers []string) error {
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	c := group{dirs: []string{own}}
-	if err := c.join(self); err != nil {
+	there, back := group{dirs: []string{own}}, group{dirs: []string{dir}}
+	if err := there.join(self); err != nil {
 		return err
 	}
-	if err = allow(dir, controllers); err == nil {
-		return nil
+	var moved []int
+	// What a process starts before it is moved itself is in the next round; what we start from here on is born in the child.
+	for range 10 {
+		if err = allow(dir, controllers); err == nil {
+			return nil
+		}
+		for _, pid := range members(dir) {
+			if startedBy(pid, self) && there.join(pid) == nil {
+				moved = append(moved, pid)
+			}
+		}
 	}
-	_ = (&group{dirs: []string{dir}}).join(self)
+	for _, pid := range append(moved, self) {
+		_ = back.join(pid) // one that has ended stays away
+	}
 	_ = unix.Rmdir(own)
-	return fmt.Errorf("other processes than this one are in its group: %w", err)
+	return fmt.Errorf("other processes than this one and what it started are in its group: %w", err)
+}
+
+// members are the processes in a group.
+func members(dir string) (pids []int) {
+	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	for _, f := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// startedBy reports whether a process is below another in the tree of processes.
+func startedBy(pid, ancestor int) bool {
+	for pid > 1 && pid != ancestor {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		// The name in brackets may hold anything: the state and the parent follow its last one.
+		at := strings.LastIndexByte(string(text), ')')
+		if err != nil || at < 0 {
+			return false
+		}
+		parent := 0
+		if _, err := fmt.Sscan(string(text[at+3:]), &parent); err != nil {
+			return false
+		}
+		pid = parent
+	}
+	return pid == ancestor
 }
 
 // allow lets the children of a version 2 group have limits.

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,6 +82,23 @@ func TestASessionThatOutgrowsItsGroupEndsAndNoOther(t *testing.T) {
 	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
 }
 
+func TestThreadsEndAtTheLimitOfTheSessionsGroup(t *testing.T) {
+	t.Parallel()
+	s := own(t, func(*Config) {})
+	if s.groups == nil {
+		t.Skip(s.Stats().Groups)
+	}
+	s.groups.close()
+	var err error
+	// Less than RLIMIT_NPROC, so that the group is what ends them.
+	s.groups, err = openGroups(Limits{MemoryBytes: 4 << 30, ScratchBytes: 1 << 20, Processes: 10})
+	require.NoError(t, err)
+	sess := start(t, s, nil)
+	res := run(t, sess, "import threading\ne = threading.Event()\nn = 0\nfor _ in range(40):\n    threading.Thread(target=e.wait, daemon=True).start(); n += 1")
+	require.Equal(t, "RuntimeError", res.Exception)
+	require.Equal(t, "9\n", run(t, sess, "e.set(); n").Output)
+}
+
 // version2 makes a group of the test's own in a real version 2 hierarchy, with or without controllers.
 func version2(t *testing.T) string {
 	t.Helper()
@@ -135,31 +154,44 @@ func TestASupervisorInItsOwnVersion2GroupMovesIntoAChild(t *testing.T) {
 	if err := allow(mount, controllers); err != nil {
 		t.Skip(err)
 	}
-	join := func() *exec.Cmd {
-		cmd := exec.Command("sleep", "600")
+	// A process of the group and one that it has started.
+	join := func() (parent, child int, end func()) {
+		cmd := exec.Command("sh", "-c", "sleep 600 & echo $!; wait")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		require.NoError(t, (&group{dirs: []string{dir}}).join(cmd.Process.Pid))
-		return cmd
+		end = sync.OnceFunc(func() {
+			_, _ = cmd.Process.Kill(), syscall.Kill(child, syscall.SIGKILL)
+			_ = cmd.Wait()
+		})
+		t.Cleanup(end)
+		_, err = fmt.Fscan(out, &child)
+		require.NoError(t, err)
+		for _, pid := range []int{child, cmd.Process.Pid} {
+			require.NoError(t, (&group{dirs: []string{dir}}).join(pid))
+		}
+		return cmd.Process.Pid, child, end
 	}
-	supervisor, other := join(), join()
-	in := func(cmd *exec.Cmd) string {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
+	supervisor, started, end := join()
+	_, _, endOther := join()
+	in := func(pid int) string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 		require.NoError(t, err)
 		_, at, _ := strings.Cut(string(text), "0::")
 		return strings.TrimSpace(at)
 	}
-	require.ErrorContains(t, delegate(dir, supervisor.Process.Pid, controllers), "other processes than this one are in its group")
+	require.ErrorContains(t, delegate(dir, supervisor, controllers), "other processes than this one and what it started are in its group")
 	require.Equal(t, "/"+filepath.Base(dir), in(supervisor))
-	require.NoError(t, other.Process.Kill())
-	_ = other.Wait()
-	require.NoError(t, delegate(dir, supervisor.Process.Pid, controllers))
+	require.Equal(t, "/"+filepath.Base(dir), in(started))
+	endOther()
+	patience.Until(t, "the others are gone", func() bool { return len(members(dir)) == 2 })
+	require.NoError(t, delegate(dir, supervisor, controllers))
 	require.Equal(t, "/"+filepath.Base(dir)+"/verigraph-supervisor", in(supervisor))
+	require.Equal(t, "/"+filepath.Base(dir)+"/verigraph-supervisor", in(started))
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	require.NoError(t, err)
 	require.Equal(t, "hugetlb\n", string(text))
-	require.NoError(t, supervisor.Process.Kill())
-	_ = supervisor.Wait()
+	end()
 	patience.Until(t, "the group is empty", func() bool { return os.Remove(filepath.Join(dir, "verigraph-supervisor")) == nil })
 }
 

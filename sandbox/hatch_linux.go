@@ -14,6 +14,9 @@ func (s *Sandbox) hatch(ctx context.Context) error {
 	if s.tier == TierNone {
 		return errors.New("zygote: sessions without isolation are not forked")
 	}
+	if s.tier.sentry() {
+		return errors.New("zygote: gVisor copies no mount of a single file (open_tree), and that is how a forked session gets its data")
+	}
 	if p, hidden := s.python.hiddenByTmp(); hidden && s.tier.namespaces() {
 		// A forked session gets its own /tmp after the interpreter has been mounted.
 		return fmt.Errorf("zygote: the Python environment lies below %s, which every session has for itself: %s", tmpDir, p)

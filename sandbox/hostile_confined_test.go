@@ -25,7 +25,6 @@ var openWhenConfined = map[string]string{
 	"a symbolic link opens nothing that its target forbids":  "the same; what is there is refused by Landlock and not missing",
 	"a hard link to what is not ours cannot be made":         "data files are links in its own directory, which it may link again",
 	"data files cannot be changed by any path":               "the same: it may rename the link, and not open the file to write",
-	"no program is run from anywhere":                        "the cell's chmod is refused before",
 	"a session's own death is not in its hands":              "it is not process 1: it may kill itself, and no other",
 	"sessions see themselves alone in the network namespace": "the network namespace is the host's: /proc/self/net lists its sockets",
 	"a session's number on the host is its own":              "it is the supervisor's",

@@ -45,6 +45,8 @@ type initLimits struct {
 	FileSize     uint64 `json:"file_size"`
 	OpenFiles    uint64 `json:"open_files"`
 	Processes    uint64 `json:"processes"`
+	// Sentry: the kernel is gVisor's, which knows some limits only.
+	Sentry bool `json:"sentry"`
 }
 
 var initReady bool
@@ -92,7 +94,7 @@ func runInit(control *os.File) error {
 		{"root", spec.Tier.namespaces(), func() error { return buildRoot(spec.Root) }},
 		{"working directory", true, func() error { return unix.Chdir(spec.Dir) }},
 		{"rlimits", !spec.Zygote, func() error { return setLimits(spec.Limits) }},
-		{"privileges", !spec.Zygote && spec.Tier != TierNone, func() error { return dropPrivileges(spec.SwitchID) }},
+		{"privileges", !spec.Zygote && spec.Tier != TierNone, func() error { return dropPrivileges(spec.SwitchID, spec.Tier.sentry()) }},
 		{"parent death signal", true, setDeathSignal},
 		{"no_new_privs", !spec.Zygote, func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", !spec.Zygote && spec.Tier.landlock(), func() error { return restrictPaths(spec.rules()) }},

@@ -9,10 +9,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -127,7 +127,7 @@ func (s *Sandbox) begin(ctx context.Context, sess *session, flags uint32) error 
 	}
 	var namespaces uintptr
 	if s.tier.namespaces() {
-		namespaces = ownNamespaces &^ s.shares()
+		namespaces = ownNamespaces &^ (s.shares() | s.tier.absentNamespaces())
 	}
 	id, ok := pool.take()
 	if !ok {
@@ -251,7 +251,7 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 		Tier: s.tier, Off: s.off, SwitchID: s.tier.namespaces() && s.ranged, Dir: dir,
 		Limits: initLimits{
 			AddressSpace: uint64(l.MemoryBytes), FileSize: uint64(l.FileBytes),
-			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes),
+			OpenFiles: uint64(l.OpenFiles), Processes: uint64(l.Processes), Sentry: insideGVisor(),
 		},
 		Argv: []string{s.python.Executable, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", bootstrap + "run('runner')\n"},
 		Env:  append(environment(dir, s.tier.namespaces(), s.cfg.HashSeed), s.inherited()...),
@@ -269,7 +269,7 @@ func (s *Sandbox) initSpec(dir string, files []bindFile) initSpec {
 		if spec.SwitchID {
 			owner = sessionID
 		}
-		spec.Root = rootSpec{Binds: system, Files: files, ScratchBytes: l.ScratchBytes, Owner: owner, Off: s.off}
+		spec.Root = rootSpec{Binds: system, Files: files, ScratchBytes: l.ScratchBytes, Owner: owner, Off: s.off, Sentry: s.tier.sentry()}
 		spec.ReadOnly = append(spec.ReadOnly, dataDir, "/etc/passwd")
 		return spec
 	}
@@ -333,11 +333,8 @@ func newNonce() string {
 }
 
 // insideGVisor reports whether the kernel is gVisor's, which says so in its log.
-func insideGVisor() bool {
-	if runtime.GOOS != "linux" {
-		return false
-	}
+var insideGVisor = sync.OnceValue(func() bool {
 	buf := make([]byte, 64<<10)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, buf)
 	return err == nil && strings.Contains(string(buf[:n]), "Starting gVisor")
-}
+})

@@ -17,16 +17,18 @@ type rlimit struct {
 
 // list names every limit but the address space, which an init must set last.
 func (l initLimits) list() []rlimit {
-	return []rlimit{
+	all := []rlimit{
 		{"core", unix.RLIMIT_CORE, 0},
 		{"file size", unix.RLIMIT_FSIZE, l.FileSize},
 		{"open files", unix.RLIMIT_NOFILE, l.OpenFiles},
 		{"processes", unix.RLIMIT_NPROC, l.Processes},
 		{"stack", unix.RLIMIT_STACK, 8 << 20},
 		{"locked memory", unix.RLIMIT_MEMLOCK, 0},
-		{"message queues", unix.RLIMIT_MSGQUEUE, 0},
-		{"pending signals", unix.RLIMIT_SIGPENDING, 256},
 	}
+	if l.Sentry { // message queues are refused by the filter, and a session can signal itself only
+		return all
+	}
+	return append(all, rlimit{"message queues", unix.RLIMIT_MSGQUEUE, 0}, rlimit{"pending signals", unix.RLIMIT_SIGPENDING, 256})
 }
 
 // setLimits sets each rlimit on its own, soft and hard: one that can't be set is an error at start,
@@ -44,8 +46,9 @@ func setLimits(l initLimits) error {
 }
 
 // dropPrivileges leaves every capability for good: empty sets, an empty bounding set, and secure
-// bits that keep uid 0 of a user namespace from getting them back at exec.
-func dropPrivileges(switchID bool) error {
+// bits that keep uid 0 of a user namespace from getting them back at exec. gVisor (sentry) has no secure bits: there the empty
+// bounding set alone does so.
+func dropPrivileges(switchID, sentry bool) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
 		return fmt.Errorf("ambient set: %w", err)
 	}
@@ -59,7 +62,7 @@ func dropPrivileges(switchID bool) error {
 			}
 		}
 		const noRoot, noSetuidFixup, noAmbientRaise = 0x3, 0xc, 0xc0
-		if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|noAmbientRaise, 0, 0, 0); err != nil {
+		if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot|noAmbientRaise, 0, 0, 0); err != nil && !(sentry && err == unix.EPERM) {
 			return fmt.Errorf("secure bits: %w", err)
 		}
 	}

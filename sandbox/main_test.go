@@ -138,6 +138,10 @@ func testConfig() Config {
 	cfg := Defaults()
 	cfg.Python, cfg.Engine = python, engine
 	cfg.Limits.CellWall, cfg.Limits.CellCPU = 60*time.Second, 60*time.Second
+	cfg.StartTimeout = patience.Limit
+	if insideGVisor() {
+		cfg.MinTier = TierGVisor
+	}
 	return cfg
 }
 

@@ -64,6 +64,14 @@ const (
 	ownNamespaces = sharedNamespaces | syscall.CLONE_NEWPID
 )
 
+// absentNamespaces are those that the tier's kernel has not.
+func (t Tier) absentNamespaces() uintptr {
+	if t.sentry() {
+		return syscall.CLONE_NEWCGROUP
+	}
+	return 0
+}
+
 // spawn starts an init in new namespaces: this program again, with files as descriptors 1, 2 and 3.
 // With group its children are killed with it as its process group.
 func (s *spawner) spawn(namespaces uintptr, group bool, ids idMapping, out, control *os.File) (*process, error) {

@@ -23,6 +23,8 @@ type rootSpec struct {
 	Owner int `json:"owner"`
 	// Off names parts that tests leave out: "read-only", "scratch" (its size) and "pid" (the host's /proc comes along).
 	Off map[string]bool `json:"off,omitempty"`
+	// Sentry: the kernel is gVisor's, see openLate.
+	Sentry bool `json:"sentry"`
 	// Template: what sessions get of their own (scratch, data, /proc) they mount themselves.
 	Template bool `json:"template"`
 }
@@ -70,7 +72,7 @@ func buildRoot(spec rootSpec) error {
 			return err
 		}
 	}
-	if err := enter(base); err != nil {
+	if err := enter(base, spec.Sentry); err != nil {
 		return err
 	}
 	return unix.Sethostname([]byte("session"))
@@ -78,8 +80,10 @@ func buildRoot(spec rootSpec) error {
 
 // source is a detached copy of a mount, or a symbolic link, and where it goes.
 type source struct {
-	fd     int
-	dir    bool
+	fd  int
+	dir bool
+	// late: no copy but the path itself, opened; it is bound, and then gets these flags.
+	late   uint64
 	link   string
 	target string
 }
@@ -90,7 +94,11 @@ func openSources(spec rootSpec) (sources, error) {
 	var out sources
 	binds := outermost(spec.Binds)
 	add := func(path, target string, attr uint64, keepLink bool) error {
-		s, err := openSource(path, target, attr, keepLink)
+		from := openSource
+		if spec.Sentry {
+			from = openLate
+		}
+		s, err := from(path, target, attr, keepLink)
 		if errors.Is(err, os.ErrNotExist) && keepLink {
 			return nil
 		}
@@ -188,7 +196,7 @@ func (s sources) attach(base string, spec rootSpec) error {
 		} else {
 			f.Close()
 		}
-		if err := unix.MoveMount(src.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		if err := src.mount(at); err != nil {
 			return fmt.Errorf("attach %s: %w", src.target, err)
 		}
 	}
@@ -285,7 +293,7 @@ func mountProc(base string, spec rootSpec) error {
 }
 
 // enter makes base the root, lets go of the old one and makes the new one read-only.
-func enter(base string) error {
+func enter(base string, sentry bool) error {
 	if err := unix.Chdir(base); err != nil {
 		return err
 	}
@@ -299,7 +307,11 @@ func enter(base string) error {
 		return err
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
+	err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr)
+	if err == unix.ENOSYS && sentry {
+		err = unix.Mount("", "/", "", remount|mountFlags(attr.Attr_set), "")
+	}
+	if err != nil {
 		return fmt.Errorf("read-only root: %w", err)
 	}
 	return nil

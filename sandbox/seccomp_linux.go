@@ -54,6 +54,10 @@ var sameUser = []string{
 	"sched_setparam", "get_robust_list",
 }
 
+// pastReadOnly are denied under gVisor, which carries them out on a read-only mount for the file's owner (truncate, mode, owner, times): data
+// files would be open to sessions of the pod's user.
+var pastReadOnly = append([]string{"truncate"}, sameUser...)
+
 // lowWord are denied values of an argument of which the kernel looks at the low 32 bits only: a
 // comparison of all 64 bits would let through the same value with a high bit set.
 var lowWord = []struct {
@@ -159,7 +163,11 @@ func newest(info *arch.Info) uint32 {
 
 // loadFilter installs the filter on this thread; no_new_privs is set already.
 func loadFilter(t Tier) error {
-	raw, err := filter(os.Getpid(), !t.namespaces())
+	var also []string
+	if t.sentry() {
+		also = pastReadOnly
+	}
+	raw, err := filter(os.Getpid(), !t.namespaces(), also...)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ const (
 	// TierStrict has own user, pid, mount, network, ipc, uts and cgroup namespaces, a minimal
 	// read-only root, Landlock, seccomp, rlimits, no capability.
 	TierStrict Tier = "strict"
-	// TierGVisor is the same inside a gVisor kernel, which has no Landlock.
+	// TierGVisor is the same inside a gVisor kernel, which has no Landlock, no cgroup namespaces and no limit of threads.
 	TierGVisor Tier = "gvisor"
 	// TierConfined has Landlock, seccomp and rlimits alone, for hosts without user namespaces. One
 	// uid and one pid namespace for all sessions, and a scratch directory of the host.
@@ -34,3 +34,6 @@ func (t Tier) rank() int {
 func (t Tier) namespaces() bool { return t == TierStrict || t == TierGVisor }
 func (t Tier) landlock() bool   { return t == TierStrict || t == TierConfined }
 func (t Tier) seccomp() bool    { return t != TierNone }
+
+// sentry: the kernel is gVisor's.
+func (t Tier) sentry() bool { return t == TierGVisor }
