@@ -47,6 +47,8 @@ type Runner struct {
 	Tokenizer Tokenizer
 	Chat      Chat
 	Sandbox   sandbox.Provider
+	// HashSeed is that of Sandbox, to be recorded.
+	HashSeed  uint32
 	Analyzer  Analyzer
 	Templates *Templates
 	// Version is the newest policy version known.
@@ -93,7 +95,7 @@ func (r *Runner) runShared(ctx context.Context, d task.Dispatch, sample, attempt
 		Runner: &own, dispatch: d, shared: common, seed: sampleSeed(d.Seed, sample),
 		out: trajectory.Trajectory{
 			ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
-			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample),
+			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample), HashSeed: r.HashSeed,
 		},
 	}
 	limited, cancel := limit(ctx, r.Config.TrajectoryTimeout, r.clock)

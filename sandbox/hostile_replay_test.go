@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"os/exec"
 	"testing"
 	"time"
 
@@ -44,13 +45,19 @@ func TestAFixedClockStandsStillButForSleeping(t *testing.T) {
 
 func TestTheHashSeedIsTheConfigurations(t *testing.T) {
 	t.Parallel()
-	code := "import os; print(hash('a'), list({'alpha', 'beta', 'gamma', 'delta'}), os.environ['PYTHONHASHSEED'])"
+	code := "import os; print(hash('a'), list(set('alpha beta gamma delta epsilon'.split())), os.environ['PYTHONHASHSEED'])"
 	one := run(t, start(t, box(t), nil), code).Output
 	other := own(t, func(c *Config) { c.HashSeed = 7 })
 	two := run(t, start(t, other, nil), code).Output
 	require.NotEqual(t, one, two)
 	require.Contains(t, two, " 7\n")
 	require.Equal(t, two, run(t, start(t, other, nil), code).Output)
+	// An interpreter of its own that is given the same seed is the oracle.
+	cmd := exec.CommandContext(t.Context(), python, "-c", code)
+	cmd.Env = []string{"PYTHONHASHSEED=7"}
+	plain, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, string(plain), two)
 }
 
 func TestUnseededGeneratorsRepeatToo(t *testing.T) {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -268,4 +269,32 @@ func TestAWarmSessionThatDiedIsPassedOver(t *testing.T) {
 	}
 	require.Positive(t, back)
 	require.Equal(t, "2\n", run(t, start(t, s, nil), "1 + 1").Output)
+}
+
+// TestTheHeapThatSessionsInheritLiesOnHugePages asks the kernel of the zygote and of a session: the share of anonymous memory on huge pages.
+func TestTheHeapThatSessionsInheritLiesOnHugePages(t *testing.T) {
+	t.Parallel()
+	forked(t)
+	if text, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); err != nil || strings.Contains(string(text), "[never]") {
+		t.Skip("the kernel gives no huge pages")
+	}
+	s := box(t)
+	require.Positive(t, currentZygote(s).about.HugePages)
+	sess := start(t, s, nil)
+	require.Equal(t, "1\n", run(t, sess, "1").Output)
+	for name, pid := range map[string]int{"zygote": currentZygote(s).proc.pid, "session": sess.(*session).proc.pid} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		require.NoError(t, err)
+		kib := map[string]int64{}
+		for line := range strings.Lines(string(text)) {
+			var n int64
+			if key, rest, ok := strings.Cut(line, ":"); ok {
+				if _, err := fmt.Sscan(rest, &n); err == nil {
+					kib[key] = n
+				}
+			}
+		}
+		// The rest are what sessions write, each on small pages of its own, and the libraries' own data.
+		require.Greater(t, kib["AnonHugePages"], kib["Anonymous"]/2, "%s: %v", name, kib)
+	}
 }

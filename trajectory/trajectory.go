@@ -16,6 +16,8 @@ type Trajectory struct {
 	DataSource string         `json:"data_source"`
 	// Seed is what its sessions were seeded with; a replay takes the same.
 	Seed int64 `json:"seed,omitempty"`
+	// HashSeed is the PYTHONHASHSEED of its sessions, which orders sets of texts; a replay takes the same.
+	HashSeed uint32 `json:"hash_seed,omitempty"`
 	// Termination is why it ended.
 	Termination Termination `json:"termination"`
 	// Error is the failure's text when Termination is one of ours.

@@ -102,6 +102,13 @@ func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Wr
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if len(ids) > 0 {
+		first, err := archive.Read(out, ids[0])
+		if err != nil {
+			return fmt.Errorf("replay: rollout %s: %w", ids[0], err)
+		}
+		cfg.Sandbox.HashSeed = first.Trajectory.HashSeed
+	}
 	blobs, err := blob.OpenDir(out)
 	if err != nil {
 		return err
@@ -123,7 +130,7 @@ func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Wr
 	r := &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: o.sensitivity, Python: cfg.Sandbox.Python}
 	var lines []replayLine
 	for _, id := range ids {
-		found, err := replayOne(ctx, r, blobs, out, id, dir)
+		found, err := replayOne(ctx, r, blobs, out, id, dir, cfg.Sandbox.HashSeed)
 		if err != nil {
 			return fmt.Errorf("replay: rollout %s: %w", id, err)
 		}
@@ -150,12 +157,15 @@ func submittedRollouts(out string, named []string) ([]string, error) {
 	return ids, nil
 }
 
-func replayOne(ctx context.Context, r *replay.Replayer, blobs *blob.Store, out, id, dir string) ([]replayLine, error) {
+func replayOne(ctx context.Context, r *replay.Replayer, blobs *blob.Store, out, id, dir string, hashSeed uint32) ([]replayLine, error) {
 	s, err := archive.Read(out, id)
 	if err != nil {
 		return nil, err
 	}
 	t := &s.Trajectory
+	if t.HashSeed != hashSeed {
+		return nil, fmt.Errorf("its hash seed is %d and that of the first rollout %d: replay it by its id", t.HashSeed, hashSeed)
+	}
 	spec := sandbox.Spec{Files: map[string]string{}, Seed: t.Seed}
 	for _, n := range t.Graph.Nodes {
 		if n.Kind != evidence.NodeSource {
