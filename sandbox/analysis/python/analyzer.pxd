@@ -4,7 +4,7 @@ cimport cython
 from calls cimport Calls
 from quick cimport Quick
 from state cimport Coder, plain
-from values cimport V
+from values cimport V, new_value
 
 @cython.final
 cdef class Pass(Calls):

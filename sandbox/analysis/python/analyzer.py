@@ -18,7 +18,7 @@ from quick import Quick
 from state import Coder, forget, plain
 from taint import Scan
 from kinds import *
-from values import DELETED, V
+from values import DELETED, new_value
 
 FLAGS = ast.PyCF_ONLY_AST | getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0x2000)
 MAX_EXPRESSION = 200
@@ -453,7 +453,7 @@ def place(call):
 
 def clean(v):
     """v without origins, as the next statement finds it."""
-    return V(v.kind, v.own, v.holds, v.code, 0, 0, 0, v.flags & UNTRACKED, v.const, v.items, None, v.lib)
+    return new_value(v.kind, v.own, v.holds, v.code, 0, 0, 0, v.flags & UNTRACKED, v.const, v.items, None, v.lib)
 
 
 def put(out, key, names):

@@ -62,7 +62,7 @@ class Calls(Classes):
                     return self.primitive(f, n, args, kws, star)
                 return self.call_value(f, args, kws, n, star)
             if chosen is not None:
-                return mix_onto(join_all(self.method(receiver, name, args, kws, n, star) for name in sorted(chosen.const)),
+                return mix_onto(join_all([self.method(receiver, name, args, kws, n, star) for name in sorted(chosen.const)]),
                                 chosen)
             return self.method(receiver, func.attr, args, kws, n, star)
         finally:
@@ -90,7 +90,7 @@ class Calls(Classes):
                 template, keyword = n.args[0] if n.args else None, None
                 given = {k.arg: k.value for k in n.keywords}
                 if template is None:
-                    keyword = next((k for k in TEMPLATE_KEYWORDS if k in given), None)
+                    keyword = ([k for k in TEMPLATE_KEYWORDS if k in given] or [None])[0]
                     template = given.get(keyword)
                 if type(template) is ast.Constant and type(template.value) is str:
                     entry[4] = template.value

@@ -1,6 +1,8 @@
 # Types for the compiled pass; classes.py is the source.
+cimport cython
+
 from methods cimport Methods
 from values cimport Bound, Cls, Fn, Inst, V, join, join_all, mix
 
 cdef class Classes(Methods):
-    pass
+    cpdef V touch(self, V v, object operands)

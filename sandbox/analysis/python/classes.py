@@ -21,7 +21,7 @@ class Classes(Methods):
         extra = None
         for o in operands:
             if o.kind not in LIBRARY and o.kind != FUNCTION:
-                part = alt(o, code=tuple(c for c in o.code if not isinstance(c, Fn)), const=None, items=None, elems=None)
+                part = alt(o, code=tuple([c for c in o.code if not isinstance(c, Fn)]), const=None, items=None, elems=None)
                 part.holds |= part.own
                 if part.kind in (LIST, SCALARS, DICT, SET, TUPLE, FUNCTION, LOC, FILE, PATH):
                     part.kind = ANY
@@ -55,7 +55,7 @@ class Classes(Methods):
     def run_one_pending(self, fn):
         if type(fn.node) is ast.GeneratorExp:
             r = self.run_generator_expression(fn)
-            return None if r is None else alt(r, code=tuple(c for c in r.code if c is not fn))
+            return None if r is None else alt(r, code=tuple([c for c in r.code if c is not fn]))
         key = ("pending", id(fn))
         if key in self.active:
             return None
@@ -66,7 +66,7 @@ class Classes(Methods):
             del self.active[key]
         if out.kind == GEN:
             return mix((out,), ANY, out.holds, out.holds,
-                       tuple(c for c in out.code if not (isinstance(c, Fn) and c.pending)))
+                       tuple([c for c in out.code if not (isinstance(c, Fn) and c.pending)]))
         return out
 
     def invoke(self, coded, extra):
@@ -166,7 +166,7 @@ class Classes(Methods):
                     out = join(out, self.call_value(h, [v, V(SCALAR)], {}, n))
             if found is None:
                 out = join(out, mix((v,), ANY, v.own | v.holds, v.holds,
-                                    tuple(c for c in v.code if not (isinstance(c, Inst) and v.kind == INSTANCE))))
+                                    tuple([c for c in v.code if not (isinstance(c, Inst) and v.kind == INSTANCE)])))
                 continue
             fns = [c for c in found.code if isinstance(c, Fn)]
             if not fns or isinstance(item, Cls):
@@ -253,7 +253,7 @@ class Classes(Methods):
         if handled and out is not None:
             return mix_onto(out, v)
         if v.kind == INSTANCE:
-            r = self.unknown_method(alt(v, code=tuple(c for c in v.code if not isinstance(c, Inst))), [v] + args + list(kws.values()))
+            r = self.unknown_method(alt(v, code=tuple([c for c in v.code if not isinstance(c, Inst)])), [v] + args + list(kws.values()))
             return join(out, r)
         if out is not None:
             # The receiver only holds the instance: the ordinary rules apply as well.

@@ -2,7 +2,7 @@
 cimport cython
 
 from interp cimport Statements
-from values cimport Frame, V, join, join_all, join_constants, merge_code, mix, unmangled
+from values cimport Frame, V, join, join_all, join_constants, merge_code, mix, new_value, unmangled
 
 cdef class Expressions(Statements):
     @cython.locals(v=V)

@@ -6,7 +6,7 @@ from interp import Statements
 from machine import EXPRESSIONS, mix_onto
 from scope import nodes
 from kinds import *
-from values import V, Frame, alt, join, join_all, join_constants, merge_code, mix, unmangled
+from values import V, Frame, alt, join, join_all, join_constants, merge_code, mix, new_value, unmangled
 
 # Attributes of tabular objects that are plain values.
 SCALAR_ATTRIBUTES = frozenset(("shape", "size", "ndim", "empty", "dtype", "nbytes", "itemsize", "is_unique",
@@ -19,7 +19,7 @@ class Expressions(Statements):
     def e_constant(self, n):
         value = n.value
         if value.__class__ is str and len(value) <= 300:
-            return V(SCALAR, 0, 0, (), 0, 0, 0, 0, frozenset((value,)))
+            return new_value(SCALAR, 0, 0, (), 0, 0, 0, 0, frozenset((value,)), None, None, None)
         return V(SCALAR)
 
     def e_name(self, n):
@@ -223,7 +223,7 @@ class Expressions(Statements):
     def product(self, a, b, between=""):
         if a is None or b is None or len(a) * len(b) > MAX_CONSTANTS:
             return None
-        out = frozenset(x + between + y for x in a for y in b)
+        out = frozenset([x + between + y for x in a for y in b])
         return out if all([len(x) <= 300 for x in out]) else None
 
     def e_named(self, n):
@@ -273,7 +273,7 @@ class Expressions(Statements):
         if name and name[0] == "_":
             name = unmangled(name)
         if kind == LIB:
-            return V(LIB, 0, 0, v.code, v.reads, v.ctl, v.files, v.flags, lib=(v.lib + "." + name) if v.lib else None)
+            return new_value(LIB, 0, 0, v.code, v.reads, v.ctl, v.files, v.flags, None, None, None, (v.lib + "." + name) if v.lib else None)
         if name == "__dict__":
             self.untracked.add("__dict__")
             v = alt(v, flags=v.flags | UNTRACKED)

@@ -259,7 +259,7 @@ class Library(Expressions):
         for v in args[1:]:
             const = self.product(const, v.const, "/") if const is not None and v.const is not None else None
         if last == "basename" and const is not None:
-            const = frozenset(files.base_name(c) for c in const)
+            const = frozenset([files.base_name(c) for c in const])
         out.const = const
         return out
 
@@ -338,14 +338,14 @@ class Library(Expressions):
                        if v.code]
                 if fns:
                     extra = join(extra, self.callbacks(fns, values))
-                parts = [alt(v, code=tuple(c for c in v.code if not (isinstance(c, Fn) and c.pending))) for v in values]
+                parts = [alt(v, code=tuple([c for c in v.code if not (isinstance(c, Fn) and c.pending)])) for v in values]
                 results = parts
             elif name not in ("getattr", "isinstance", "issubclass", "callable", "type", "id", "hasattr", "super", "property",
                               "staticmethod", "classmethod", "setattr", "delattr"):
                 for v in values:
                     extra = join(extra, self.touch(v, values))
             if extra is not None:
-                results = list(results) + [alt(extra, code=tuple(c for c in extra.code if not (isinstance(c, Fn) and c.pending)))]
+                results = list(results) + [alt(extra, code=tuple([c for c in extra.code if not (isinstance(c, Fn) and c.pending)]))]
         if name in ("globals", "locals", "vars"):
             self.untracked.add(name + "()")
             out = mix(results, ANY, first.own, first.holds, first.code)
@@ -384,7 +384,7 @@ class Library(Expressions):
         if name == "type":
             if len(args) == 3:
                 self.untracked.add("type()")
-            return mix(results, ANY, 0, 0, tuple(c.cls for c in first.code if isinstance(c, Inst)))
+            return mix(results, ANY, 0, 0, tuple([c.cls for c in first.code if isinstance(c, Inst)]))
         holds = 0
         code = ()
         for v in results:
@@ -450,7 +450,7 @@ class Library(Expressions):
             return out
         if name in ("map", "filter"):
             out = mix(results, GEN, 0, holds | self.owns([v for v in results if v.kind not in (FUNCTION, LIB, BUILTIN)]), code)
-            fn_code = tuple(c for c in first.code if not (isinstance(c, Fn) and c.pending))
+            fn_code = tuple([c for c in first.code if not (isinstance(c, Fn) and c.pending)])
             if fn_code:
                 out.code = merge_code(out.code, self.deferred(fn_code, values[1:]))
             elif first.kind not in (LIB, BUILTIN, SCALAR):

@@ -1,8 +1,7 @@
-# Types for the compiled pass; machine.py is the source. An attribute of the machine that is not listed here
-# does not exist in the compiled pass.
+# Types for the compiled pass; machine.py is the source.
 cimport cython
 
-from values cimport Bound, Cls, Fn, Frame, Inst, V, join, merge_code, mix
+from values cimport Bound, Cls, Fn, Frame, Inst, V, join, merge_code, mix, new_value
 
 @cython.final
 cdef class Heap:
@@ -12,6 +11,7 @@ cdef class Heap:
     cdef put(self, object owner, object reach, tuple code, V v)
 
 cdef class Machine:
+    cdef dict __dict__  # what is not listed here: it works, and is slower
     cdef public dict base, index, file_index, calls, changes, sites, fns, classes, frames, active
     cdef public list names, files, tries, unseen
     cdef public object used, OBJ, BUF
@@ -40,8 +40,13 @@ cdef class Machine:
     cdef bind(self, str name, V v, object site, bint walrus=*, bint imported=*)
     cdef bind_module(self, str name, V v, bint weak)
     cdef V earlier(self, str name)
+    @cython.locals(v=V)
+    cdef mutate_by(self, object mask, tuple values)
     cdef hold(self, object owner, object reach, tuple code, V v)
     cdef store(self, V target, V v, object mask=*)
     cdef tuple fork(self)
     cdef set(self, tuple state)
     cdef tuple take(self)
+
+@cython.locals(o=V)
+cpdef V mixed(V v, tuple others)

@@ -10,7 +10,7 @@ import re
 
 from tables import PRIMITIVES
 from kinds import *
-from values import DELETED, UNBOUND, UNKNOWN, V, Bound, Cls, Fn, Frame, Inst, alt, join, merge_code, mix
+from values import DELETED, UNBOUND, UNKNOWN, V, Bound, Cls, Fn, Frame, Inst, alt, join, merge_code, mix, new_value
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _BUILTINS = {name: V(BUILTIN, lib="builtins." + name) for name in
@@ -160,8 +160,8 @@ class Machine:
         r = self.root(site)
         if v.own:
             r &= self.OBJ
-        return V(ANY if v.kind == SEPARATE else v.kind, v.own | r, v.holds, v.code, v.reads, v.ctl, v.files, v.flags,
-                 v.const, v.items, v.elems, v.lib)
+        return new_value(ANY if v.kind == SEPARATE else v.kind, v.own | r, v.holds, v.code, v.reads, v.ctl, v.files, v.flags,
+                         v.const, v.items, v.elems, v.lib)
 
     def reach(self, v):
         """All roots that can be reached from v, through closures too."""
@@ -291,7 +291,7 @@ class Machine:
         """v as it is when made on the current path: loops and tests it stands under flow in."""
         if not (self.pcr or self.pcc or self.pcf or self.pcg):
             return v
-        return mix_onto(v, V(ANY, reads=self.pcr, ctl=self.pcc, files=self.pcf, flags=self.pcg))
+        return mixed(v, (new_value(ANY, 0, 0, (), self.pcr, self.pcc, self.pcf, self.pcg, None, None, None, None),))
 
     def sink(self, v):
         """v has an effect outside the expression: it is data that the statement reads."""
@@ -364,6 +364,9 @@ class Machine:
 
     def mutate(self, mask, *values):
         """Objects with these roots change; values are what the change comes from."""
+        self.mutate_by(mask, values)
+
+    def mutate_by(self, mask, values):
         self.mutated |= mask
         r, f, g = self.changes.get(mask, NOTHING)
         r, f, g = r | self.pcr, f | self.pcf, g | self.pcg
@@ -377,9 +380,9 @@ class Machine:
         before stays in it. What else an object does when it changes is only known of some kinds."""
         if me.kind in SELF_CONTAINED and not me.code and me.lib != FOREIGN:
             self.sink(me)
-            self.mutate(mask, *values)
+            self.mutate_by(mask, values)
         else:
-            self.mutate(mask, me, *values)
+            self.mutate_by(mask, (me, *values))
 
     def hold(self, owner, reach, code, v):
         """v is stored in the owner on the current path."""
@@ -443,6 +446,10 @@ def same(a, b):
 
 def mix_onto(v, *others):
     """v that also comes from the others."""
+    return mixed(v, others)
+
+
+def mixed(v, others):
     r = c = f = g = 0
     for o in others:
         r |= o.reads
@@ -454,7 +461,7 @@ def mix_onto(v, *others):
     elems = v.elems
     if elems:
         # The parts of a display come from what the whole comes from.
-        source = V(ANY, reads=r, ctl=c, files=f, flags=g)
-        elems = tuple([mix_onto(e, source) for e in elems])
-    return V(v.kind, v.own, v.holds, v.code, v.reads | r, v.ctl | c, v.files | f, v.flags | g,
-             v.const, v.items, elems, v.lib)
+        source = (new_value(ANY, 0, 0, (), r, c, f, g, None, None, None, None),)
+        elems = tuple([mixed(e, source) for e in elems])
+    return new_value(v.kind, v.own, v.holds, v.code, v.reads | r, v.ctl | c, v.files | f, v.flags | g,
+                     v.const, v.items, elems, v.lib)

@@ -236,7 +236,7 @@ class Methods(Library):
             out.kind = SCALARS
             return out
         if name in ("strip", "lower", "upper") and v.const is not None and not args:
-            out.const = frozenset(getattr(c, name)() for c in v.const)
+            out.const = frozenset([getattr(c, name)() for c in v.const])
         if name in ("replace",) and v.const is not None and len(args) == 2 and args[0].const and args[1].const:
             if len(args[0].const) == len(args[1].const) == 1:
                 out.const = frozenset(c.replace(next(iter(args[0].const)), next(iter(args[1].const))) for c in v.const)

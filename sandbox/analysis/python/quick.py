@@ -22,8 +22,6 @@ _JOINT = re.compile(r"""["'](?:\s|\\\r?\n|\#[^\n]*\n)*[rRbBfFuU]{0,2}["']""")
 _DENIED_NAMES = re.compile(r"__(?:globals|code|closure|builtins|subclasses|mro)__")
 # Escapes that may spell anything, and a line that goes on inside a literal.
 _ESCAPE = re.compile(r"\\[xuUN0-7\r\n]")
-_LATE = re.compile(r"\bfor\b|:=")
-_CALLED = re.compile("|".join(sorted(PRIMITIVES)))
 
 ROOTS = frozenset(p.split(".")[0] for p in taint.DENIED_PATHS | taint.DENIED_MODULES)
 SUSPECT = taint.DENIED_ATTRIBUTES | taint._DYNAMIC_CODE | taint._ATTRIBUTE_FUNCTIONS | taint._PATH_FUNCTIONS | ROOTS | \
@@ -33,6 +31,17 @@ SUSPECT = taint.DENIED_ATTRIBUTES | taint._DYNAMIC_CODE | taint._ATTRIBUTE_FUNCT
 def denied_text(text):
     """Whether a denied name or path may stand in a literal of the text; see taint.Scan.text."""
     return "_verigraph" in text or "/proc" in text or "/dev/fd" in text or "__" in text and _DENIED_NAMES.search(text)
+
+
+def lines_of(text, part):
+    """The number of the line of each place where the part stands."""
+    out = []
+    number, last, at = 1, 0, text.find(part)
+    while at >= 0:
+        number += text.count("\n", last, at)
+        out.append(number)
+        last, at = at, text.find(part, at + len(part))
+    return out
 
 
 class Quick:
@@ -48,11 +57,15 @@ class Quick:
         if not self.clean:
             return
         self.late, self.calls = set(), {}
-        for number, line in enumerate(_LINE_END.split(text) if "\r" in text else text.split("\n"), 1):
-            if ("for" in line or ":=" in line) and _LATE.search(line):
-                self.late.add(number)
-            if "bind" in line or "infer" in line or "submit_answer" in line:
-                self.calls[number] = len(_CALLED.findall(line))
+        if "\r" in text:
+            text = _LINE_END.sub("\n", text)
+        if "for" in found:
+            self.late.update(lines_of(text, "for"))
+        if ":=" in text:
+            self.late.update(lines_of(text, ":="))
+        for name in PRIMITIVES:
+            for number in lines_of(text, name):
+                self.calls[number] = self.calls.get(number, 0) + 1
 
     def passes(self, s, calls):
         """Whether the search would find nothing in s; calls is how many calls of primitives are known in it."""

@@ -57,6 +57,8 @@ cdef class Frame:
     cdef public list breaks, conts
     cdef public Fn fn
 
+cpdef V new_value(str kind, object own, object holds, tuple code, object reads, object ctl, object files, object flags,
+                  frozenset const, frozenset items, tuple elems, str lib)
 cpdef str unmangled(str name)
 
 @cython.locals(v=V)

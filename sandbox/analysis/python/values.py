@@ -33,6 +33,15 @@ class V:
         self.lib = lib
 
 
+def new_value(kind, own, holds, code, reads, ctl, files, flags, const, items, elems, lib):
+    """As V(...): compiled, this is several times faster."""
+    v = V.__new__(V)
+    v.kind, v.own, v.holds, v.code = kind, own, holds, code
+    v.reads, v.ctl, v.files, v.flags = reads, ctl, files, flags
+    v.const, v.items, v.elems, v.lib = const, items, elems, lib
+    return v
+
+
 def unmangled(name):
     """The private name __x that a class's own code writes for what others see as _Class__x."""
     at = name.find("__", 1)
@@ -40,8 +49,7 @@ def unmangled(name):
 
 
 def alt(v, **changes):
-    out = V(v.kind, v.own, v.holds, v.code, v.reads, v.ctl, v.files, v.flags,
-            v.const, v.items, v.elems, v.lib)
+    out = new_value(v.kind, v.own, v.holds, v.code, v.reads, v.ctl, v.files, v.flags, v.const, v.items, v.elems, v.lib)
     for key, value in changes.items():
         setattr(out, key, value)
     return out
@@ -64,7 +72,7 @@ def mix(values, kind=ANY, own=0, holds=0, code=()):
         c |= v.ctl
         f |= v.files
         g |= v.flags
-    return V(kind, own, holds, code, r, c, f, g)
+    return new_value(kind, own, holds, code, r, c, f, g, None, None, None, None)
 
 
 def merge_code(a, b):
@@ -135,7 +143,7 @@ def join(a, b):
             and ctl == a.ctl and files == a.files and flags == a.flags and const == a.const
             and items == a.items and elems is a.elems and lib == a.lib):
         return a
-    return V(kind, own, holds, code, reads, ctl, files, flags, const, items, elems, lib)
+    return new_value(kind, own, holds, code, reads, ctl, files, flags, const, items, elems, lib)
 
 
 def join_all(values):
