@@ -130,12 +130,10 @@ func (a *Analyzer) start(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: first answer: %w", a.config.Python, err)
 	}
-	var first struct{ Interpreted string }
-	if err := json.Unmarshal(body, &first); err != nil {
+	if _, p.interpreted, err = decodeAnalysis(body); err != nil {
 		p.stop()
 		return nil, fmt.Errorf("%s: first answer: %w: %w", a.config.Python, errBadAnswer, err)
 	}
-	p.interpreted = first.Interpreted
 	return p, nil
 }
 
@@ -196,8 +194,8 @@ func (a *Analyzer) ask(ctx context.Context, p *process, req request) (evidence.A
 	if err != nil {
 		return evidence.Analysis{}, err
 	}
-	var answer evidence.Analysis
-	if err := json.Unmarshal(body, &answer); err != nil {
+	answer, _, err := decodeAnalysis(body)
+	if err != nil {
 		p.stop()
 		return evidence.Analysis{}, fmt.Errorf("%w: %w", errBadAnswer, err)
 	}

@@ -5,8 +5,6 @@ from classes cimport Classes
 from values cimport Bound, Cls, Fn, Frame, Inst, V, join, join_all, merge_code, mix
 
 cdef class Calls(Classes):
-    @cython.locals(f=V, receiver=V, chosen=V, star=V, v=V)
-    cpdef V e_call(self, object n)
     @cython.locals(v=V, around=V)
     cdef V primitive(self, V f, object n, list args, dict kws, V star)
     @cython.locals(v=V)

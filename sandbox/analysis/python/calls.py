@@ -19,8 +19,10 @@ TEMPLATE_KEYWORDS = ("template_str", "template")
 class Calls(Classes):
     def e_call(self, n):
         func = n.func
-        receiver = None
-        chosen = None
+        f: V
+        receiver: V = None
+        chosen: V = None
+        star: V = None
         if type(func) is ast.Call and type(func.func) is ast.Name and func.func.id == "getattr" and len(func.args) == 2:
             chosen = self.ev(func.args[1])
         if chosen is not None and chosen.const:
@@ -36,7 +38,7 @@ class Calls(Classes):
                 f = None
         else:
             f = self.ev(func)
-        args, star = [], None
+        args = []
         for a in n.args:
             if type(a) is ast.Starred:
                 v = self.iterate(self.ev(a.value), id(a))

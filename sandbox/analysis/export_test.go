@@ -1,0 +1,4 @@
+package analysis
+
+// DecodeAnalysis is for tests and benchmarks.
+var DecodeAnalysis = decodeAnalysis
