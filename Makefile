@@ -395,7 +395,10 @@ test-image: image python ## the same in the built image
 dashboard-picture: build python ## run the programs, scrape them, and draw the dashboard's panels into docs/images/dashboard.png (a Chromium)
 	tools/dashboard/picture.sh
 
-.PHONY: test-helm golden-helm test-runc image test-image dashboard-picture
+trace-cost: python ## CPU per rollout without traces, with a tenth of them and with all
+	VERIGRAPH_TRACE_COST=1 go test ./cmd/verigraph -run WhatTracesCost -count=1 -v -timeout 20m
+
+.PHONY: trace-cost test-helm golden-helm test-runc image test-image dashboard-picture
 
 test-gvisor: build python ## the self-test, a run and the sandbox's tests under a real gVisor, built here (root)
 	cd tools/gvisor && go test -count=1 -v -timeout 30m ./...

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/cmd/internal/cli"
+	"github.com/verigraph/verigraph/cmd/internal/tracing/tracingtest"
 	"github.com/verigraph/verigraph/dataset"
 	"github.com/verigraph/verigraph/internal/freeport"
 	"github.com/verigraph/verigraph/internal/patience"
@@ -160,9 +161,10 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	workerConfig := shipped(t, "rollout-worker.yaml", "127.0.0.1:4222", "127.0.0.1:"+port, "/var/lib/verigraph", shared,
 		"http://127.0.0.1:8000", policyURL, "model: policy", "model: scripted", "/models/policy", "policy/scripted/tokenizer.json",
 		"127.0.0.1:9090", "127.0.0.1:"+workerAdmin)
-	traces, endpoint := collect(t)
-	rewardConfig, workerConfig = traced(t, rewardConfig, endpoint), traced(t, workerConfig, endpoint)
-	startProc(t, filepath.Join(bin, "reward-server"), "--config", rewardConfig).await(t, `"ready"`)
+	traces, endpoint := tracingtest.Start(t)
+	rewardConfig, workerConfig = traced(t, rewardConfig, endpoint, "1"), traced(t, workerConfig, endpoint, "1")
+	reward := startProc(t, filepath.Join(bin, "reward-server"), "--config", rewardConfig)
+	reward.await(t, `"ready"`)
 	worker := startProc(t, filepath.Join(bin, "rollout-worker"), "--config", workerConfig)
 	worker.await(t, `"ready"`)
 
@@ -206,6 +208,10 @@ func TestProcessesOnAnExternalNATSGiveTheSameRowsAsOneProcess(t *testing.T) {
 	_, ofServer := fetch(t, client, "http://127.0.0.1:"+admin+"/metrics")
 	_, ofWorker := fetch(t, client, "http://127.0.0.1:"+workerAdmin+"/metrics")
 	checkMetrics(t, ofServer, ofWorker)
+	checkProfiles(t, client, admin, feed)
+	checkProfiles(t, client, workerAdmin, "")
+	checkLog(t, reward, "reward-server", "Calculate the mean fare")
+	checkLog(t, worker, "rollout-worker", "Calculate the mean fare")
 }
 
 func TestProcessesNameWhatIsMissingAndExitWith2(t *testing.T) {

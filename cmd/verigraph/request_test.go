@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/verigraph/verigraph/cmd/internal/tracing/tracingtest"
 	"github.com/verigraph/verigraph/policy/scripted"
 )
 
@@ -103,8 +104,9 @@ func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed
 	tok := filepath.Join(dir, "tokenizer.json")
 	require.NoError(t, os.WriteFile(tok, scripted.TokenizerJSON(), 0o600))
 	conf := filepath.Join(dir, "c.yaml")
-	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "policy: {model: scripted, tokenizer: %s, endpoints: {allow: [%q]}}\nleader: {allow_endpoints: [%q]}\n",
-		tok, trainers, trainers), 0o600))
+	collector, endpoint := tracingtest.Start(t)
+	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "telemetry: {traces: {endpoint: %q}}\npolicy: {model: scripted, tokenizer: %s, endpoints: {allow: [%q]}}\nleader: {allow_endpoints: [%q]}\n",
+		endpoint, tok, trainers, trainers), 0o600))
 	table, err := os.ReadFile(tables + "/test_ave.csv")
 	require.NoError(t, err)
 	sum := sha256.Sum256(table)
@@ -168,4 +170,5 @@ func TestATrainerRequestsGroupsInPythonAndGetsTheirRowsFromTheServersThatItNamed
 	}
 	require.Len(t, seen, 3)
 	require.True(t, readSummary(t, out).Ledger.Balanced())
+	checkRequestTraces(t, collector, 6)
 }

@@ -5,19 +5,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
-	"google.golang.org/grpc"
 
+	"github.com/verigraph/verigraph/cmd/internal/tracing/tracingtest"
 	"github.com/verigraph/verigraph/dataset"
 )
 
@@ -26,32 +23,6 @@ type span struct {
 	name, id, parent, service string
 	attributes                map[string]string
 	links                     int
-}
-
-// spans is an OTLP collector that keeps what it is sent, by trace id.
-type spans struct {
-	collector.UnimplementedTraceServiceServer
-	mu   sync.Mutex
-	all  map[string][]span
-	grew chan struct{}
-}
-
-func collect(t *testing.T) (c *spans, endpoint string) {
-	t.Helper()
-	c = &spans{all: map[string][]span{}, grew: make(chan struct{})}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, c)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			require.ErrorIs(t, err, grpc.ErrServerStopped) // stopped before it began
-		}
-	})
-	return c, "http://" + l.Addr().String()
 }
 
 func text(list []*common.KeyValue) map[string]string {
@@ -67,44 +38,71 @@ func text(list []*common.KeyValue) map[string]string {
 	return out
 }
 
-func (c *spans) Export(_ context.Context, req *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range req.GetResourceSpans() {
+// byTrace are the spans that a collector received, by trace id, and a channel that closes when there are more.
+func byTrace(c *tracingtest.Collector) (map[string][]span, <-chan struct{}) {
+	received, grew := c.Received()
+	all := map[string][]span{}
+	for _, r := range received {
 		service := text(r.GetResource().GetAttributes())["service.name"]
 		for _, scope := range r.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				trace := hex.EncodeToString(s.GetTraceId())
-				c.all[trace] = append(c.all[trace], span{
+				all[trace] = append(all[trace], span{
 					s.GetName(), hex.EncodeToString(s.GetSpanId()), hex.EncodeToString(s.GetParentSpanId()), service, text(s.GetAttributes()), len(s.GetLinks()),
 				})
 			}
 		}
 	}
-	close(c.grew)
-	c.grew = make(chan struct{})
-	return &collector.ExportTraceServiceResponse{}, nil
+	return all, grew
 }
 
-// await returns the spans of a trace once nothing is wrong with them.
-func (c *spans) await(t *testing.T, trace string, wrong func([]span) string) []span {
+// awaitTraces returns the spans by trace once nothing is wrong with them.
+func awaitTraces(t *testing.T, c *tracingtest.Collector, wrong func(map[string][]span) string) map[string][]span {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		c.mu.Lock()
-		got, grew := slices.Clone(c.all[trace]), c.grew
-		c.mu.Unlock()
-		problem := wrong(got)
+		all, grew := byTrace(c)
+		problem := wrong(all)
 		if problem == "" {
-			return got
+			return all
 		}
 		select {
 		case <-grew:
 		case <-ctx.Done():
-			t.Fatalf("trace %s: %s\n%+v", trace, problem, got)
+			t.Fatalf("%s\n%+v", problem, all)
 		}
 	}
+}
+
+// checkRequestTraces says that the trace of each of the groups of requests ends with the delivery of its rows.
+func checkRequestTraces(t *testing.T, c *tracingtest.Collector, groups int) {
+	t.Helper()
+	awaitTraces(t, c, func(all map[string][]span) string {
+		found := 0
+		for trace, spans := range all {
+			delivered, byID := 0, map[string]span{}
+			for _, s := range spans {
+				byID[s.id] = s
+			}
+			for _, s := range spans {
+				if parent := byID[s.parent]; s.name == "delivery" && strings.HasPrefix(parent.attributes["verigraph.dispatch"], "request") {
+					if parent.name != "dispatch" || s.attributes["verigraph.bytes"] == "0" {
+						return fmt.Sprintf("trace %s: a delivery of %s bytes below %q", trace, s.attributes["verigraph.bytes"], parent.name)
+					}
+					delivered++
+				}
+			}
+			if delivered > 1 {
+				return "a group that was delivered twice"
+			}
+			found += delivered
+		}
+		if found < groups { // one may be asked for again
+			return fmt.Sprintf("%d groups of requests were delivered, want %d", found, groups)
+		}
+		return ""
+	})
 }
 
 // Below which span each one stands, and which program makes it.
@@ -127,7 +125,7 @@ var spanAttributes = []string{
 
 // checkTraces compares the traces of a run with the rows of its batches: one trace a group, whole from the prompt to the
 // trainer's acknowledgement.
-func checkTraces(t *testing.T, c *spans, rows []dataset.Row) {
+func checkTraces(t *testing.T, c *tracingtest.Collector, rows []dataset.Row) {
 	t.Helper()
 	groups := map[string][]dataset.Row{}
 	for _, r := range rows {
@@ -139,7 +137,7 @@ func checkTraces(t *testing.T, c *spans, rows []dataset.Row) {
 		for _, r := range rows {
 			require.Equal(t, rows[0].UID, r.UID, "one trace a group")
 		}
-		got := c.await(t, trace, func(s []span) string { return problemOf(s, rows) })
+		got := awaitTraces(t, c, func(all map[string][]span) string { return problemOf(all[trace], rows) })[trace]
 		for _, s := range got {
 			require.Equal(t, spanMakers[s.name], s.service, s.name)
 			require.Subset(t, spanAttributes, slices.Collect(maps.Keys(s.attributes)), s.name)
@@ -190,10 +188,10 @@ func problemOf(all []span, rows []dataset.Row) string {
 }
 
 // traced appends a section to a configuration.
-func traced(t *testing.T, config, endpoint string) string {
+func traced(t *testing.T, config, endpoint, ratio string) string {
 	t.Helper()
 	data, err := os.ReadFile(config)
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "telemetry:")
-	return write(t, "traced.yaml", strings.TrimRight(string(data), "\n")+"\ntelemetry:\n  traces: {endpoint: \""+endpoint+"\"}\n")
+	return write(t, "traced.yaml", strings.TrimRight(string(data), "\n")+"\ntelemetry:\n  traces: {endpoint: \""+endpoint+"\", sample_ratio: "+ratio+"}\n")
 }

@@ -98,6 +98,8 @@ type Result struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	Rows   int    `json:"rows"`
+	// Trace is the traceparent that its scored group came with.
+	Trace string `json:"trace,omitempty"`
 }
 
 // BatchRecord is one entry of the BATCHES log: the batch exists because this record does.

@@ -156,7 +156,7 @@ func (l *Leader) answer(ctx context.Context, s scored, d *entry) error {
 	sum := sha256.Sum256(buf.Bytes())
 	result := Result{
 		Object: fmt.Sprintf("requests/%s-e%d-%s.parquet", l.cfg.Run, l.deps.Epoch, s.id),
-		Size:   int64(buf.Len()), SHA256: hex.EncodeToString(sum[:]), Rows: len(rows),
+		Size:   int64(buf.Len()), SHA256: hex.EncodeToString(sum[:]), Rows: len(rows), Trace: s.held.Trace,
 	}
 	if err := l.deps.Objects.Put(ctx, result.Object, buf.Bytes()); err != nil {
 		l.stall(toStore, err)

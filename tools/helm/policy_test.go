@@ -3,8 +3,10 @@ package helm_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apps "k8s.io/api/apps/v1"
@@ -12,8 +14,10 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 )
 
 // pods are the pod templates of a golden file by object.
@@ -181,4 +185,109 @@ func TestSelectorsAndReferencesMeetTheirPods(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What an operator trips over after everything was created.
+func TestWhatThePodsSayFitsTogether(t *testing.T) {
+	for _, file := range goldens(t) {
+		all := objects(t, file)
+		require.Empty(t, misfits(all), file)
+	}
+}
+
+// misfits are contradictions between a chart's objects and the configuration in them.
+func misfits(all map[string]any) (out []string) {
+	var secrets []core.LocalObjectReference
+	for key, pod := range pods(all) {
+		if strings.HasSuffix(key, "-worker") {
+			secrets = pod.Spec.ImagePullSecrets
+			out = append(out, workerMisfits(all, pod.Spec)...)
+		}
+	}
+	for key, pod := range pods(all) {
+		if !slices.Equal(secrets, pod.Spec.ImagePullSecrets) {
+			out = append(out, key+" lacks the pull secrets")
+		}
+		for _, c := range pod.Spec.Containers {
+			ports := map[string]bool{}
+			for _, p := range c.Ports {
+				ports[p.Name] = true
+			}
+			for _, p := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+				if p != nil && !ports[p.HTTPGet.Port.StrVal] {
+					out = append(out, key+" probes a port that it does not name: "+p.HTTPGet.Port.String())
+				}
+			}
+		}
+	}
+	for key, o := range all {
+		if b, ok := o.(*policy.PodDisruptionBudget); ok && b.Spec.MaxUnavailable == nil {
+			out = append(out, key+" keeps a lone pod on its node for ever: a share that must stay is rounded up")
+		}
+	}
+	return out
+}
+
+func workerMisfits(all map[string]any, pod core.PodSpec) (out []string) {
+	var cfg struct {
+		Worker struct {
+			CacheBytes int64  `json:"cache_bytes"`
+			Drain      string `json:"drain"`
+		} `json:"worker"`
+	}
+	for _, o := range all {
+		if m, ok := o.(*core.ConfigMap); ok && m.Data["rollout-worker.yaml"] != "" {
+			if err := yaml.Unmarshal([]byte(m.Data["rollout-worker.yaml"]), &cfg); err != nil {
+				return []string{err.Error()}
+			}
+		}
+	}
+	drain, err := time.ParseDuration(cfg.Worker.Drain)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	const stopMargin = 20 * time.Second // of cmd/internal/process
+	if grace := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; grace < drain+stopMargin {
+		out = append(out, fmt.Sprintf("a worker drains for %s and is killed after %s", drain, grace))
+	}
+	confined := pod.SecurityContext.RunAsUser != nil && *pod.SecurityContext.RunAsUser != 0 && pod.RuntimeClassName == nil
+	for _, v := range pod.Volumes {
+		switch {
+		case v.Name == "cache" && (cfg.Worker.CacheBytes == 0 || v.EmptyDir.SizeLimit.Value() <= cfg.Worker.CacheBytes):
+			out = append(out, "the cache grows past its volume, and the kubelet evicts the pod")
+		case v.Name == "tmp" && confined && v.EmptyDir.Medium != core.StorageMediumMemory:
+			out = append(out, "a session that fills /tmp has the pod evicted")
+		}
+	}
+	if pod.SecurityContext.FSGroup == nil || *pod.SecurityContext.FSGroup != 10001 {
+		out = append(out, "what a worker writes to a claim is not the other pods'")
+	}
+	return out
+}
+
+func TestTheCheckOfWhatFitsTogetherSeesWhatIsWrong(t *testing.T) {
+	for want, spoil := range map[string]func(worker *core.PodSpec, all map[string]any){
+		"killed after":          func(w *core.PodSpec, _ map[string]any) { *w.TerminationGracePeriodSeconds = 79 },
+		"past its volume":       func(w *core.PodSpec, _ map[string]any) { *volume(w, "cache").SizeLimit = resource.MustParse("16Gi") },
+		"fills /tmp":            func(w *core.PodSpec, _ map[string]any) { volume(w, "tmp").Medium = "" },
+		"not the other pods'":   func(w *core.PodSpec, _ map[string]any) { w.SecurityContext.FSGroup = nil },
+		"lacks the pull secret": func(w *core.PodSpec, _ map[string]any) { w.ImagePullSecrets = []core.LocalObjectReference{{Name: "x"}} },
+		"does not name":         func(w *core.PodSpec, _ map[string]any) { w.Containers[0].Ports = nil },
+		"lone pod": func(_ *core.PodSpec, all map[string]any) {
+			all["PodDisruptionBudget/verigraph-worker"].(*policy.PodDisruptionBudget).Spec.MaxUnavailable = nil
+		},
+	} {
+		all := objects(t, filepath.Join(goldenDir, "confined.yaml"))
+		spoil(&all["Deployment/verigraph-worker"].(*apps.Deployment).Spec.Template.Spec, all)
+		require.Contains(t, strings.Join(misfits(all), "; "), want)
+	}
+}
+
+func volume(p *core.PodSpec, name string) *core.EmptyDirVolumeSource {
+	for _, v := range p.Volumes {
+		if v.Name == name {
+			return v.EmptyDir
+		}
+	}
+	return nil
 }

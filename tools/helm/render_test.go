@@ -127,18 +127,19 @@ func TestTheChartHasNoLintWarningWithAnyValueSet(t *testing.T) {
 func TestWrongValuesAreRefusedByName(t *testing.T) {
 	base := readValues(t, valuesDir+"/default.yaml")
 	for want, change := range map[string]map[string]any{
-		"replcas":                    {"worker": map[string]any{"replcas": 3}},
-		"worker.tier":                {"worker": map[string]any{"tier": "none"}},
-		"blob.url":                   {"blob": map[string]any{"url": "ftp://x"}},
-		"run":                        {"run": "a b"},
-		"nats.url":                   {"nats": map[string]any{"builtin": false}},
-		"networkPolicy.policy.peers": {"networkPolicy": map[string]any{"policy": map[string]any{"peers": []any{}}}},
-		"networkPolicy.blob.peers":   {"networkPolicy": map[string]any{"blob": map[string]any{"peers": []any{}}}},
-		"networkPolicy.judge.peers":  {"reward": map[string]any{"judge": "openai"}},
-		"blob.existingClaim":         {"sft": map[string]any{"enabled": true}},
-		"autoscaling.natsMonitoring": {"nats": map[string]any{"builtin": false, "url": "nats://n:4222"}, "autoscaling": map[string]any{"enabled": true}},
-		"resources":                  {"worker": map[string]any{"resources": map[string]any{"limits": nil}}},
-		"feedTokenSecret":            {"reward": map[string]any{"feedTokenSecret": "plain-text-token"}},
+		"replcas":                     {"worker": map[string]any{"replcas": 3}},
+		"worker.tier":                 {"worker": map[string]any{"tier": "none"}},
+		"blob.url":                    {"blob": map[string]any{"url": "ftp://x"}},
+		"run":                         {"run": "a b"},
+		"nats.url":                    {"nats": map[string]any{"builtin": false}},
+		"networkPolicy.policy.peers":  {"networkPolicy": map[string]any{"policy": map[string]any{"peers": []any{}}}},
+		"networkPolicy.blob.peers":    {"networkPolicy": map[string]any{"blob": map[string]any{"peers": []any{}}}},
+		"networkPolicy.judge.peers":   {"reward": map[string]any{"judge": "openai"}},
+		"networkPolicy.scorers.peers": {"reward": map[string]any{"config": map[string]any{"reward": map[string]any{"scorers": map[string]any{"a": map[string]any{"url": "http://s/"}}}}}},
+		"blob.existingClaim":          {"sft": map[string]any{"enabled": true}},
+		"autoscaling.natsMonitoring":  {"nats": map[string]any{"builtin": false, "url": "nats://n:4222"}, "autoscaling": map[string]any{"enabled": true}},
+		"resources":                   {"worker": map[string]any{"resources": map[string]any{"limits": nil}}},
+		"feedTokenSecret":             {"reward": map[string]any{"feedTokenSecret": "plain-text-token"}},
 	} {
 		_, err := render(t, chartutil.CoalesceTables(change, base))
 		require.ErrorContains(t, err, lastPart(want), want)

@@ -99,6 +99,11 @@ func (c *cluster) mounts(t *testing.T, part string, p core.PodSpec) []specs.Moun
 	t.Helper()
 	out := []specs.Mount{bound("/etc/hosts", filepath.Join(c.dir, "hosts"), "ro")}
 	for _, m := range p.Containers[0].VolumeMounts {
+		if size := inMemory(p, m.Name); size > 0 {
+			options := []string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", size)}
+			out = append(out, specs.Mount{Destination: m.MountPath, Source: "tmpfs", Type: "tmpfs", Options: options})
+			continue
+		}
 		dir := c.volume(t, part, p, m.Name)
 		if g := p.SecurityContext.FSGroup; g != nil && !m.ReadOnly {
 			require.NoError(t, os.Chown(dir, -1, int(*g)))
@@ -116,6 +121,16 @@ func (c *cluster) mounts(t *testing.T, part string, p core.PodSpec) []specs.Moun
 		out = append(out, bound(m.MountPath, dir, option))
 	}
 	return out
+}
+
+// inMemory is the size of an emptyDir that is memory, 0 for other volumes.
+func inMemory(p core.PodSpec, name string) int64 {
+	for _, v := range p.Volumes {
+		if v.Name == name && v.EmptyDir != nil && v.EmptyDir.Medium == core.StorageMediumMemory {
+			return v.EmptyDir.SizeLimit.Value()
+		}
+	}
+	return 0
 }
 
 func (c *cluster) env(t *testing.T, part string, list []core.EnvVar) (out []string) {

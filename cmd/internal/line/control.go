@@ -178,6 +178,7 @@ func (c control) Ended(ctx context.Context, dispatches []string) (int, feed.Grou
 			if a.Result != nil {
 				g.Object, g.Size, g.SHA256, g.Rows = a.Result.Object, a.Result.Size, a.Result.SHA256, a.Result.Rows
 			}
+			c.leaves(ctx, d)
 			return i, g, nil
 		}
 		select {
@@ -192,6 +193,7 @@ func (c control) Ended(ctx context.Context, dispatches []string) (int, feed.Grou
 // Sent implements feed.Control.
 func (c control) Sent(ctx context.Context, dispatch string) {
 	if cur := c.current(); cur != nil {
+		c.delivered(ctx, cur, dispatch)
 		cur.Forget(ctx, dispatch)
 	}
 }

@@ -38,9 +38,9 @@ type Lead struct {
 	alone bool
 	// Address is told to those who ask a server that does not lead.
 	address string
-	// tracer is nil where nothing is traced; taken is when scored groups came then.
-	tracer *tracing.Tracer
-	taken  sync.Map
+	// tracer is nil where nothing is traced; then taken is when scored groups came, leaving when rows of requests began to leave.
+	tracer         *tracing.Tracer
+	taken, leaving sync.Map
 	// shares are set where the run shares the workers with others.
 	shares *shares
 

@@ -167,3 +167,22 @@ func (l *Lead) acknowledged(ctx context.Context, from, to int64, start time.Time
 		}
 	}
 }
+
+// leaves remembers when the rows of a request's group began to leave, for as long as the call lasts.
+func (l *Lead) leaves(ctx context.Context, dispatch string) {
+	if l.tracer == nil {
+		return
+	}
+	l.leaving.Store(dispatch, time.Now())
+	context.AfterFunc(ctx, func() { l.leaving.Delete(dispatch) })
+}
+
+// delivered makes the span that ends the trace of a request's group: there is no acknowledgement.
+func (l *Lead) delivered(ctx context.Context, cur *leader.Leader, dispatch string) {
+	start, ok := l.leaving.LoadAndDelete(dispatch)
+	a, _ := cur.Answer(dispatch)
+	if l.tracer == nil || !ok || a.Result == nil {
+		return
+	}
+	l.tracer.Below(caller(ctx), a.Result.Trace, tracing.SpanDelivery, start.(time.Time), tracing.Dispatch.String(dispatch), tracing.Bytes.Int64(a.Result.Size))
+}

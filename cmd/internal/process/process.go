@@ -97,13 +97,18 @@ func (p Program) run(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-func (p Program) serve(ctx context.Context, cfg config.Config) error {
+// log writes JSON to standard error: of equal messages within a second the first 100, then every 100th.
+func (p Program) log() (*zap.Logger, error) {
 	log, err := zap.NewProduction()
+	return log.Named(p.Name), err
+}
+
+func (p Program) serve(ctx context.Context, cfg config.Config) error {
+	log, err := p.log()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Sync() }()
-	log = log.Named(p.Name)
 	bus, blobs, closeAll, err := line.Connect(ctx, cfg)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package tracing_test
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strings"
@@ -10,59 +9,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
 	"github.com/verigraph/verigraph/cmd/internal/config"
 	"github.com/verigraph/verigraph/cmd/internal/tracing"
+	"github.com/verigraph/verigraph/cmd/internal/tracing/tracingtest"
 	"github.com/verigraph/verigraph/task"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// received is an OTLP collector.
-type received struct {
-	collector.UnimplementedTraceServiceServer
-	requests chan *collector.ExportTraceServiceRequest
-}
-
-func (r received) Export(_ context.Context, req *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	r.requests <- req
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
-func (r received) spans() (all []*otlp.Span, text string) {
-	close(r.requests)
-	for req := range r.requests {
-		text += req.String()
-		for _, rs := range req.GetResourceSpans() {
-			for _, s := range rs.GetScopeSpans() {
-				all = append(all, s.GetSpans()...)
-			}
+// spans are what a collector received, and all of its text.
+func spans(c *tracingtest.Collector) (all []*otlp.Span, text string) {
+	received, _ := c.Received()
+	for _, rs := range received {
+		text += rs.String()
+		for _, s := range rs.GetScopeSpans() {
+			all = append(all, s.GetSpans()...)
 		}
 	}
 	return all, text
-}
-
-func collect(t *testing.T) (received, string) {
-	t.Helper()
-	r := received{requests: make(chan *collector.ExportTraceServiceRequest, 100)}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, r)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			require.ErrorIs(t, err, grpc.ErrServerStopped) // stopped before it began
-		}
-	})
-	return r, "http://" + l.Addr().String()
 }
 
 func open(t *testing.T, cfg config.Traces) *tracing.Tracer {
@@ -74,32 +42,32 @@ func open(t *testing.T, cfg config.Traces) *tracing.Tracer {
 
 func TestNothingIsTracedUnlessAskedFor(t *testing.T) {
 	require.Nil(t, open(t, config.Defaults().Telemetry.Traces))
-	_, endpoint := collect(t)
+	_, endpoint := tracingtest.Start(t)
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	require.Nil(t, open(t, config.Traces{Endpoint: endpoint, SampleRatio: 1}))
 }
 
 func TestTheEnvironmentWinsOverTheConfiguration(t *testing.T) {
-	got, endpoint := collect(t)
+	got, endpoint := tracingtest.Start(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	tracer := open(t, config.Traces{Endpoint: "http://192.0.2.1:4317", SampleRatio: 1})
 	_, span := tracer.Start(t.Context(), tracing.SpanCell)
 	span.End()
 	require.NoError(t, tracer.Close())
-	all, text := got.spans()
+	all, text := spans(got)
 	require.Len(t, all, 1)
 	require.Contains(t, text, "mine")
 }
 
 func TestAnErrorsTextIsNotInItsSpan(t *testing.T) {
 	t.Parallel()
-	got, endpoint := collect(t)
+	got, endpoint := tracingtest.Start(t)
 	tracer := open(t, config.Traces{Endpoint: endpoint, SampleRatio: 1})
 	_, span := tracer.Start(t.Context(), tracing.SpanPolicy)
 	tracing.End(span, errors.New("secret-key-1 was refused"))
 	require.NoError(t, tracer.Close())
-	all, text := got.spans()
+	all, text := spans(got)
 	require.Equal(t, otlp.Status_STATUS_CODE_ERROR, all[0].GetStatus().GetCode())
 	require.NotContains(t, text, "secret")
 }
@@ -107,8 +75,8 @@ func TestAnErrorsTextIsNotInItsSpan(t *testing.T) {
 // What one process decided about a trace holds in all others, and the row names no trace that nobody keeps.
 func TestATraceIsSampledOnceForAllProcesses(t *testing.T) {
 	t.Parallel()
-	first, begins := collect(t)
-	second, goesOn := collect(t)
+	first, begins := tracingtest.Start(t)
+	second, goesOn := tracingtest.Start(t)
 	one, other := open(t, config.Traces{Endpoint: begins, SampleRatio: 0}), open(t, config.Traces{Endpoint: goesOn, SampleRatio: 1})
 	ctx, root := one.Root(t.Context(), tracing.SpanPrompt)
 	parent := tracing.Parent(ctx)
@@ -120,15 +88,15 @@ func TestATraceIsSampledOnceForAllProcesses(t *testing.T) {
 	child.End()
 	other.Below(t.Context(), parent, tracing.SpanAck, time.Now())
 	require.NoError(t, errors.Join(one.Close(), other.Close()))
-	for _, r := range []received{first, second} {
-		all, _ := r.spans()
+	for _, r := range []*tracingtest.Collector{first, second} {
+		all, _ := spans(r)
 		require.Empty(t, all)
 	}
 }
 
 func TestTheTrainersOwnTraceIsLinkedAndNotJoined(t *testing.T) {
 	t.Parallel()
-	got, endpoint := collect(t)
+	got, endpoint := tracingtest.Start(t)
 	tracer := open(t, config.Traces{Endpoint: endpoint, SampleRatio: 1})
 	const theirs = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	ctx, root := tracer.Root(tracing.Remote(t.Context(), theirs), tracing.SpanPrompt)
@@ -136,7 +104,7 @@ func TestTheTrainersOwnTraceIsLinkedAndNotJoined(t *testing.T) {
 	start := time.Now().Add(-time.Hour)
 	tracer.Below(tracing.Remote(t.Context(), theirs), tracing.Parent(ctx), tracing.SpanAck, start)
 	require.NoError(t, tracer.Close())
-	all, _ := got.spans()
+	all, _ := spans(got)
 	require.Len(t, all, 2)
 	for _, s := range all {
 		require.Equal(t, root.SpanContext().TraceID(), trace.TraceID(s.GetTraceId()))

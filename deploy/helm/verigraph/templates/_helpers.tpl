@@ -54,7 +54,7 @@ telemetry:
 {{- $own := dict
   "policy" (dict "base_url" .Values.policy.baseURL "model" .Values.policy.model "tokenizer" .Values.policy.tokenizer)
   "sandbox" (dict "python" "/opt/verigraph/python/bin/python" "min_tier" .Values.worker.tier)
-  "worker" (dict "groups" (int64 .Values.worker.groups) "drain" .Values.worker.drain "cache" "/var/cache/verigraph") -}}
+  "worker" (dict "groups" (int64 .Values.worker.groups) "drain" .Values.worker.drain "cache" "/var/cache/verigraph" "cache_bytes" (mul (int64 .Values.worker.cacheGiB) 1073741824)) -}}
 {{- if .Values.policy.apiKeySecret.name }}{{ $_ := set $own.policy "api_key_env" "VERIGRAPH_POLICY_KEY" }}{{ end -}}
 {{- toYaml (mergeOverwrite (fromYaml (include "verigraph.common" .)) $own (deepCopy .Values.worker.config)) -}}
 {{- end -}}
@@ -116,6 +116,15 @@ fsGroup: 10001
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
+{{- define "verigraph.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* What the pods of a part have in common: (list . "worker"). */}}
 {{- define "verigraph.pod" -}}
 {{- $top := index . 0 -}}{{- $part := index . 1 -}}
@@ -123,12 +132,7 @@ seccompProfile: {type: RuntimeDefault}
 serviceAccountName: {{ include "verigraph.name" $top }}
 automountServiceAccountToken: false
 enableServiceLinks: false
-{{- with $top.Values.image.pullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-  - name: {{ . }}
-  {{- end }}
-{{- end }}
+{{- include "verigraph.pullSecrets" $top }}
 {{- if or $class.name $top.Values.priorityClasses.create }}
 priorityClassName: {{ $class.name | default (printf "%s-%s" (include "verigraph.name" $top) $part) }}
 {{- end }}
