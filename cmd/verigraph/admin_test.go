@@ -2,14 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 // checkProfiles fetches profiles of a process from its admin port and reads them with Go's own tool; its other port has none.
@@ -27,11 +32,14 @@ func checkProfiles(t *testing.T, client *http.Client, admin, other string) {
 	if other == "" {
 		return
 	}
-	resp, err := client.Get("http://127.0.0.1:" + other + "/debug/pprof/heap")
-	if err == nil { // it does not speak HTTP/1
-		defer resp.Body.Close()
-		require.NotEqual(t, http.StatusOK, resp.StatusCode)
-	}
+	conn, err := net.Dial("tcp", "127.0.0.1:"+other)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience.Limit)))
+	_, err = conn.Write([]byte("GET /debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+	require.NoError(t, err)
+	answer, _ := io.ReadAll(io.LimitReader(conn, 1<<16)) // it may end the connection as it likes
+	require.NotContains(t, string(answer), "200 OK")
 }
 
 // checkLog says that what a process wrote is lines of JSON of its own name, and that none holds the text of a prompt.

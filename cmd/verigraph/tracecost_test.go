@@ -23,7 +23,7 @@ func TestWhatTracesCost(t *testing.T) {
 	if os.Getenv("VERIGRAPH_TRACE_COST") == "" {
 		t.Skip("make trace-cost")
 	}
-	const repeats = 5
+	const repeats = 3
 	settings := []string{"off", "0.1", "1"}
 	cpu := map[string][]float64{}
 	for range repeats {

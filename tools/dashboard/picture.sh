@@ -34,6 +34,6 @@ sleep 5
 kill -INT "$scraper"
 wait "$scraper" || { cat "$out/dashboard.log"; exit 1; }
 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1552,2566 --screenshot="$out/dashboard.png" "file://$out/page.html" 2>"$out/browser.log"
-.venv/sandbox/bin/python -c 'import sys; from PIL import Image; Image.open(sys.argv[1]).quantize(48).save(sys.argv[2], optimize=True)' \
+.venv/sandbox/bin/python -c 'import sys; from PIL import Image; Image.open(sys.argv[1]).quantize(200).save(sys.argv[2], optimize=True)' \
   "$out/dashboard.png" docs/images/dashboard.png
 ls -l docs/images/dashboard.png

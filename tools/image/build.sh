@@ -18,7 +18,7 @@ stand_in() {
   local suite=${1##*-} packages base container
   case $1 in
     golang:*) packages=ca-certificates,gcc,libc6-dev ;;
-    python:*) packages=ca-certificates,python3,python3-venv,python-is-python3 ;;
+    python:*) packages=ca-certificates,python3-dev,python3-pip,python3-venv,python-is-python3 ;;
     *) echo "tools/image/build.sh: no stand-in for the base $1" >&2; exit 1 ;;
   esac
   base=$out/${1%%:*}-$suite.tar
