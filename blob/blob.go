@@ -130,15 +130,28 @@ func (s *Store) DeleteAll(ctx context.Context, prefix string) error {
 }
 
 // Names lists the objects whose name starts with prefix, in order.
-func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
-	var names []string
+func (s *Store) Names(ctx context.Context, prefix string) (names []string, err error) {
+	names, err = s.names(ctx, prefix)
+	for range 20 { // files of a directory come and go while it is read
+		if s.dir == "" || gcerrors.Code(err) != gcerrors.NotFound {
+			break
+		}
+		names, err = s.names(ctx, prefix)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("blob: list %s: %w", prefix, err)
+	}
+	return names, nil
+}
+
+func (s *Store) names(ctx context.Context, prefix string) (names []string, err error) {
 	for list := s.bucket.List(&gcblob.ListOptions{Prefix: prefix}); ; {
 		o, err := list.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return names, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("blob: list %s: %w", prefix, err)
+			return nil, err
 		}
 		names = append(names, o.Key)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/verigraph/verigraph/blob"
+	"github.com/verigraph/verigraph/internal/patience"
 )
 
 // stored puts n files of 1,000 bytes into a store and gives their digests.
@@ -69,6 +70,41 @@ func TestCacheRemovesWhatWasNotUsedForLongestAndNothingInUse(t *testing.T) {
 	fetch(1)() // comes again
 	_, _, err := c.Fetch(t.Context(), "00")
 	require.ErrorIs(t, err, blob.ErrNotFound)
+}
+
+func TestCacheKeepsAFileThatIsLargerThanItAndBoundsNothingWithoutABound(t *testing.T) {
+	t.Parallel()
+	s, d := stored(t, 3)
+	small := &blob.Cache{Store: s, Dir: t.TempDir(), Max: 10}
+	path, release, err := small.Fetch(patience.Context(t), d[0])
+	require.NoError(t, err)
+	require.FileExists(t, path)
+	release()
+	unbounded := &blob.Cache{Store: s, Dir: t.TempDir()}
+	for _, digest := range d {
+		_, release, err := unbounded.Fetch(t.Context(), digest)
+		require.NoError(t, err)
+		release()
+	}
+	for _, digest := range d {
+		require.True(t, exists(unbounded.Dir, digest))
+	}
+}
+
+func TestCacheRemovesDownloadsThatNobodyFinishes(t *testing.T) {
+	t.Parallel()
+	s, d := stored(t, 1)
+	c := &blob.Cache{Store: s, Dir: t.TempDir(), Max: 5000}
+	for name, age := range map[string]time.Duration{".fetch-dead": 2 * time.Hour, ".fetch-running": time.Minute} {
+		require.NoError(t, os.WriteFile(filepath.Join(c.Dir, name), []byte("half"), 0o600))
+		at := time.Now().Add(-age)
+		require.NoError(t, os.Chtimes(filepath.Join(c.Dir, name), at, at))
+	}
+	_, release, err := c.Fetch(t.Context(), d[0])
+	require.NoError(t, err)
+	release()
+	require.False(t, exists(c.Dir, ".fetch-dead"))
+	require.True(t, exists(c.Dir, ".fetch-running"))
 }
 
 func TestWorkersOfAHostShareACacheThatIsTooSmall(t *testing.T) {

@@ -240,9 +240,11 @@ func TestLogQueueAndStateSurviveARestartOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, 4, cursor)
-	epoch, err = f.bus.NextEpoch(t.Context(), "r1")
-	require.NoError(t, err)
-	require.EqualValues(t, 2, epoch)
+	for want := range int64(3) {
+		epoch, err = f.bus.NextEpoch(t.Context(), "r1")
+		require.NoError(t, err)
+		require.Equal(t, want+2, epoch, "none has it twice")
+	}
 }
 
 func TestReferenceOfAnUnknownPromptIsATypedError(t *testing.T) {
@@ -258,9 +260,18 @@ func TestReferenceOfAnUnknownPromptIsATypedError(t *testing.T) {
 func TestConfigNamesEveryWrongKey(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, jetstream.Defaults().Validate())
-	err := jetstream.Config{AckWait: time.Millisecond, MaxDeliver: 0, Replicas: 9}.Validate()
-	for _, key := range []string{"nats.ack_wait", "nats.max_deliver", "nats.replicas"} {
+	err := jetstream.Config{
+		AckWait: time.Millisecond, MaxDeliver: 0, Replicas: 9, Storage: "tape", MaxBytes: map[string]int64{"PROMTS": 1 << 30, "LEDGER": 100},
+	}.Validate()
+	for _, key := range []string{
+		"nats.ack_wait", "nats.max_deliver", "nats.replicas", "nats.max_ack_pending", "nats.storage", `no stream is called "PROMTS"`, "nats.max_bytes.LEDGER: 100",
+	} {
 		require.ErrorContains(t, err, key)
+	}
+	for replicas, fits := range map[int]bool{1: true, 2: false, 3: true, 4: false, 5: true} {
+		cfg := jetstream.Defaults()
+		cfg.Replicas = replicas
+		require.Equal(t, fits, cfg.Validate() == nil, "replicas %d", replicas)
 	}
 	require.Error(t, jetstream.CheckRun("a_b"))
 	require.Error(t, jetstream.CheckRun("a.b"))

@@ -26,7 +26,10 @@ func (h *held) Value() int                                { return 1 }
 func (h *held) Deliveries() int                           { return h.deliveries }
 func (*held) Context(ctx context.Context) context.Context { return ctx }
 
-func (h *held) Finish(context.Context, string) error {
+func (h *held) Finish(ctx context.Context, _ string) error {
+	if ctx.Err() != nil {
+		h.ended <- "finish without time for it"
+	}
 	h.ended <- "finish"
 	return h.finishErr
 }
@@ -102,11 +105,13 @@ func TestWorkThatHasBegunMayEndWithinTheDrainTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		drain time.Duration
 		slow  bool
+		done  bool // all the same
 		want  string
 	}{
-		"it ends in time":   {drain: time.Hour, want: "finish"},
-		"it does not":       {drain: time.Millisecond, slow: true, want: "retry after 0s"},
-		"there is no drain": {slow: true, want: "retry after 0s"},
+		"it ends in time":        {drain: time.Hour, want: "finish"},
+		"it does not":            {drain: time.Millisecond, slow: true, want: "retry after 0s"},
+		"there is no drain":      {slow: true, want: "retry after 0s"},
+		"it is done as it ended": {slow: true, done: true, want: "finish"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,6 +126,14 @@ func TestWorkThatHasBegunMayEndWithinTheDrainTime(t *testing.T) {
 					cancel()
 					if c.slow {
 						<-work.Done()
+					} else {
+						select { // a drain that is too short shows now
+						case <-work.Done():
+						case <-time.After(50 * time.Millisecond):
+						}
+					}
+					if c.done {
+						return "", nil
 					}
 					return "", work.Err()
 				},
@@ -145,4 +158,38 @@ func TestMessageThatAnotherProcessHasIsDroppedWithoutAWord(t *testing.T) {
 	require.NoError(t, l.Run(ctx))
 	require.Equal(t, "dropped", patience.Receive(t, h.ended, "the end of the lease"))
 	require.Empty(t, h.ended)
+}
+
+func TestNoMoreMessagesAreTakenThanThereAreFreeSlots(t *testing.T) {
+	t.Parallel()
+	const slots, all = 2, 6
+	ctx, cancel := context.WithCancel(t.Context())
+	src := make(source, all)
+	h := &held{deliveries: 1, ended: make(chan string, all)}
+	for range all {
+		src <- h
+	}
+	began, goOn := make(chan struct{}, all), make(chan struct{})
+	l := lease.Loop[int, string]{
+		Source: src, Slots: slots, MaxDeliver: 3, Log: zap.NewNop(), Fields: func(int) []zap.Field { return nil },
+		Work: func(context.Context, int) (string, error) { began <- struct{}{}; <-goOn; return "", nil },
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	for taken := slots; taken <= all; taken++ {
+		patience.Receive(t, began, "the work")
+		if taken == slots {
+			patience.Receive(t, began, "the work")
+		}
+		select {
+		case <-began:
+			t.Fatalf("more than %d are in work", slots)
+		case <-time.After(20 * time.Millisecond):
+		}
+		require.Len(t, src, all-taken, "what is not in work was not taken")
+		goOn <- struct{}{}
+	}
+	close(goOn)
+	cancel()
+	require.NoError(t, patience.Receive(t, done, "its end"))
 }

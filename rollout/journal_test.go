@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/verigraph/verigraph/internal/patience"
 	"github.com/verigraph/verigraph/lease"
+	"github.com/verigraph/verigraph/policy"
 	"github.com/verigraph/verigraph/task"
 	"github.com/verigraph/verigraph/trajectory"
 )
@@ -150,6 +152,9 @@ func TestRolloutThatLostItsWorkerAtAnyWriteEndsAsIfItHadNot(t *testing.T) {
 				}
 				require.Len(t, r.policy.calls, calls)
 				require.Empty(t, g.Resumed.Restarts())
+				kept := n == 6 && stored
+				goesOn := !kept && (n > 0 || stored)
+				require.Equal(t, []bool{kept, goesOn}, []bool{g.Resumed.Kept.Load() == 1, g.Resumed.Continued.Load() == 1})
 			})
 		}
 	}
@@ -255,6 +260,130 @@ func TestAttemptThatWasLostIsNotGoneOnFrom(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, trajectory.Submitted, got.Trajectories[0].Termination)
 	require.Equal(t, 1, got.Trajectories[0].Attempt, "the next delivery counts on")
+}
+
+// tells is a lease whose Finish and SetAside look at the journal, and fail.
+type tells struct {
+	*fakeLease
+	look func()
+	err  error
+}
+
+func (l tells) Finish(ctx context.Context, g trajectory.Group) error {
+	l.look()
+	return errors.Join(l.err, l.fakeLease.Finish(ctx, g))
+}
+
+func (l tells) SetAside(ctx context.Context, reason string) error {
+	l.look()
+	return errors.Join(l.err, l.fakeLease.SetAside(ctx, reason))
+}
+
+func TestJournalIsFreedAfterItsGroupHasLeftAndNotBefore(t *testing.T) {
+	t.Parallel()
+	down := reply{err: &policy.Error{Outcome: policy.Unreachable, Err: errors.New("down")}}
+	for name, c := range map[string]struct {
+		replies []reply
+		err     error
+		forgot  int
+	}{
+		"it is in the next stage":           {replies: threeTurns(), forgot: 1},
+		"the next stage is away":            {replies: threeTurns(), err: errors.New("away")},
+		"it is set aside":                   {replies: []reply{down}, forgot: 1},
+		"it is not set aside for some time": {replies: []reply{down}, err: errors.New("away")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newMemoryJournal()
+			l := newLease(3)
+			l.d.GroupSize = 1
+			w := worker(newRig(t, c.replies...), fakeFiles{}, tells{l, func() {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				if j.forgot > 0 {
+					t.Error("freed before it has left")
+				}
+			}, c.err})
+			w.Runner.Journal = j
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- w.Run(ctx) }()
+			patience.Receive(t, l.ended, "the end of the lease")
+			if c.err != nil {
+				require.Equal(t, "retry", patience.Receive(t, l.ended, "its return"))
+			}
+			cancel()
+			require.NoError(t, patience.Receive(t, done, "its end"))
+			require.Equal(t, c.forgot, j.forgot)
+		})
+	}
+}
+
+// Entries that are not those of the trajectory: an observation where an answer should be, an answer of another turn.
+func TestRecordThatIsNotATrajectorysBeginsAnew(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func([]Entry) []Entry{
+		"an answer is missing":                 func(e []Entry) []Entry { return e[1:] },
+		"an observation is missing":            func(e []Entry) []Entry { return append(e[:1:1], e[2]) },
+		"an answer is of another turn":         func(e []Entry) []Entry { e[2].Turn++; return e },
+		"an observation is of another turn":    func(e []Entry) []Entry { e[1].Turn++; return e },
+		"a cell ended in another way, as said": func(e []Entry) []Entry { e[1].Observed.Status = trajectory.CellException; return e },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, die := context.WithCancel(t.Context())
+			r := newRig(t, threeTurns()...)
+			j := newMemoryJournal()
+			j.after = func(n int) { onWrite(n, 3, die) }
+			g := journaledGroup(r, j)
+			_, err := g.Run(ctx, oneRollout, nil)
+			require.ErrorIs(t, err, context.Canceled)
+			id := task.RolloutID{Run: "r", Dispatch: "p-0"}
+			_, entries, err := j.Open(t.Context(), id)
+			require.NoError(t, err)
+			require.Len(t, entries, 4)
+			j.entries[id] = nil
+			for _, e := range spoil(entries) {
+				data, err := json.Marshal(e)
+				require.NoError(t, err)
+				j.entries[id] = append(j.entries[id], string(data))
+			}
+			want := RestartRecord
+			if name == "a cell ended in another way, as said" {
+				want = RestartObservation
+			}
+			r.policy.replies = threeTurns()
+			got, err := g.Run(t.Context(), oneRollout, nil)
+			require.NoError(t, err)
+			require.Equal(t, trajectory.Submitted, got.Trajectories[0].Termination)
+			require.Equal(t, map[Restart]int64{want: 1}, g.Resumed.Restarts())
+		})
+	}
+}
+
+func TestTheAttemptAfterALostOneIsGoneOnFrom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, cellReply("x"))
+	r.runner.Config.MaxAttempts = 1
+	j := newMemoryJournal()
+	g := journaledGroup(r, j)
+	r.sandbox.runErr = errors.New("no capacity")
+	_, err := g.Run(t.Context(), oneRollout, nil)
+	require.NoError(t, err, "its answer and its loss are on record")
+	ctx, die := context.WithCancel(t.Context())
+	defer die()
+	first := j.appends
+	j.after = func(n int) { onWrite(n, first, die) } // the next attempt's first answer
+	r.sandbox.runErr, r.policy.replies = nil, threeTurns()
+	_, err = g.Run(ctx, oneRollout, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	j.after = nil
+	got, err := g.Run(t.Context(), oneRollout, nil)
+	require.NoError(t, err)
+	require.Equal(t, trajectory.Submitted, got.Trajectories[0].Termination)
+	require.Equal(t, 1, got.Trajectories[0].Attempt)
+	require.Len(t, r.policy.calls, 4, "one of the lost attempt, three of the next")
+	require.Empty(t, g.Resumed.Restarts())
 }
 
 func TestStaleGroupIsSampledAnew(t *testing.T) {
