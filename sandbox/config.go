@@ -11,6 +11,8 @@ type Config struct {
 	// Python is the interpreter of the environment that holds the packages of
 	// python/requirements.txt, e.g. .venv/sandbox/bin/python.
 	Python string `yaml:"python"`
+	// Requirements is the file of pinned packages (name==version) that the environment must hold; empty is the shipped list.
+	Requirements string `yaml:"requirements"`
 	// MinTier is the least isolation that New accepts.
 	MinTier Tier `yaml:"min_tier"`
 	// Engine is how sessions start: zygote (where it works, else fresh) or fresh.

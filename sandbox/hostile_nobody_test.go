@@ -102,7 +102,7 @@ func TestHostileCellsOfAnUnprivilegedUser(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	binary := filepath.Join(dir, "sandbox.test")
 	copyFile(t, exe, binary)
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHostileCells$|^TestTheEngineThatWasAskedForIsUsed$|^TestHostileCellsOfTheConfined|^TestAConfinedSession", "-test.timeout", "10m", "-test.parallel", "2")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestHostileCells$|^TestTheEngineThatWasAskedForIsUsed$|^TestHostileCellsOfTheConfined|^TestAConfinedSession", "-test.timeout", "30m", "-test.parallel", "2")
 	cmd.Env = []string{
 		nobodyEnv + "=" + strings.Join(inspected(t).Prefixes, ":"), engineEnv + "=" + string(engine),
 		"HOME=" + tmp, "TMPDIR=" + tmp, "SANDBOX_TEST_ALL=" + os.Getenv("SANDBOX_TEST_ALL"), "PATH=" + os.Getenv("PATH"),

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/verigraph/verigraph/evidence"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
-	if err := CheckPython(ctx, python); err != nil {
+	if err := CheckPython(ctx, Config{Python: python}); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests need the session environment: run `make python`:", err)
 		os.Exit(1)
 	}
@@ -137,8 +136,7 @@ var (
 func testConfig() Config {
 	cfg := Defaults()
 	cfg.Python, cfg.Engine = python, engine
-	cfg.Limits.CellWall, cfg.Limits.CellCPU = 60*time.Second, 60*time.Second
-	cfg.StartTimeout = patience.Limit
+	cfg.Limits.CellWall, cfg.Limits.CellCPU, cfg.StartTimeout = patience.Limit, patience.Limit, patience.Limit
 	if insideGVisor() {
 		cfg.MinTier = TierGVisor
 	}

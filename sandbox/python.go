@@ -30,9 +30,6 @@ var selftestSource string
 //go:embed python/probe.py
 var probeSource string
 
-//go:embed python/requirements.txt
-var requirements string
-
 // interpreter is what is known about Config.Python. It is asked once, from a plain process, before
 // any session exists.
 type interpreter struct {
@@ -121,46 +118,6 @@ func runnerParts() (map[string]string, error) {
 		sources[name] = string(b)
 	}
 	return sources, nil
-}
-
-// CheckPython verifies that the environment of python holds every package of requirements.txt at
-// its version, and names those that are missing or differ in one line.
-func CheckPython(ctx context.Context, python string) error {
-	i, err := inspect(ctx, python)
-	if err != nil {
-		return err
-	}
-	return i.check(python)
-}
-
-func (i interpreter) check(python string) error {
-	var wrong []string
-	for _, line := range strings.Split(requirements, "\n") {
-		name, want, ok := strings.Cut(strings.TrimSpace(line), "==")
-		if !ok || strings.HasPrefix(name, "#") {
-			continue
-		}
-		found := i.Packages[normalName(name)]
-		if found == want {
-			continue
-		}
-		if found == "" {
-			found = "none"
-		}
-		wrong = append(wrong, fmt.Sprintf("%s %s (found %s)", name, want, found))
-	}
-	switch len(wrong) {
-	case 0:
-		return nil
-	case 1:
-		return fmt.Errorf("python environment %s: 1 package is missing or at another version: %s; run make python", python, wrong[0])
-	}
-	return fmt.Errorf("python environment %s: %d packages are missing or at another version: %s; run make python", python, len(wrong), strings.Join(wrong, ", "))
-}
-
-// normalName is a package's name as indexes compare it.
-func normalName(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(name), "_", "-"), ".", "-")
 }
 
 func lastLine(s string) string {

@@ -55,19 +55,21 @@ func TestTheConfigIsReadStrictlyFromYAML(t *testing.T) {
 
 func TestAMissingEnvironmentSaysWhatToRun(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, CheckPython(t.Context(), "/nonexistent/python"), "run make python")
+	require.ErrorContains(t, CheckPython(t.Context(), Config{Python: "/nonexistent/python"}), "run make python")
 	i, err := inspect(t.Context(), python)
 	require.NoError(t, err)
 	i.Packages["pandas"] = "0.1"
 	delete(i.Packages, "et-xmlfile")
-	err = i.check("X")
+	shipped, err := parseRequirements("requirements.txt", shippedRequirements)
+	require.NoError(t, err)
+	err = i.check("X", shipped, "run make python")
 	require.Regexp(t, `^python environment X: 2 packages are missing or at another version: .*; run make python$`, err.Error())
 	require.ErrorContains(t, err, "et_xmlfile 2.0.0 (found none)")
 	require.ErrorContains(t, err, "(found 0.1)")
 	require.NotContains(t, err.Error(), "numpy")
 	require.NotContains(t, err.Error(), "\n")
 	i.Packages["et-xmlfile"] = "2.0.0"
-	require.Regexp(t, `^python environment X: 1 package is missing or at another version: pandas \S+ \(found 0\.1\); run make python$`, i.check("X").Error())
+	require.Regexp(t, `^python environment X: 1 package is missing or at another version: pandas \S+ \(found 0\.1\); run make python$`, i.check("X", shipped, "run make python").Error())
 }
 
 func TestThisHostReachesTheStrictTier(t *testing.T) {

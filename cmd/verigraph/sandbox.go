@@ -22,7 +22,7 @@ import (
 
 // sandboxFlags are what both commands take.
 type sandboxFlags struct {
-	python, tier string
+	python, tier, requirements string
 }
 
 func (f *sandboxFlags) config() sandbox.Config {
@@ -31,7 +31,7 @@ func (f *sandboxFlags) config() sandbox.Config {
 		cfg.Python = f.python
 	}
 	cfg.MinTier = sandbox.Tier(f.tier)
-	cfg.MaxSessions = 1
+	cfg.Requirements, cfg.MaxSessions = f.requirements, 1
 	return cfg
 }
 
@@ -45,7 +45,7 @@ func newSandbox() *cobra.Command {
 }
 
 func newSandboxCheck(f *sandboxFlags) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "check",
 		Short:   "Verify a Python environment and measure the isolation of this host",
 		Example: "  verigraph sandbox check --python .venv/sandbox/bin/python",
@@ -55,7 +55,7 @@ func newSandboxCheck(f *sandboxFlags) *cobra.Command {
 			if err := cli.Usage(cfg.Validate()); err != nil {
 				return err
 			}
-			if err := sandbox.CheckPython(cmd.Context(), cfg.Python); err != nil {
+			if err := sandbox.CheckPython(cmd.Context(), cfg); err != nil {
 				return err
 			}
 			box, err := sandbox.New(cfg)
@@ -65,6 +65,8 @@ func newSandboxCheck(f *sandboxFlags) *cobra.Command {
 			return errors.Join(printChecks(cmd.Context(), cmd.OutOrStdout(), cfg, box), box.Close(), printPass(cmd.OutOrStdout(), cfg.Python))
 		},
 	}
+	cmd.Flags().StringVar(&f.requirements, "requirements", "", "file of pinned packages that the environment must hold; empty is the shipped list")
+	return cmd
 }
 
 func printChecks(ctx context.Context, w io.Writer, cfg sandbox.Config, box *sandbox.Sandbox) error {

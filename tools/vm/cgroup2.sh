@@ -2,7 +2,7 @@
 # Runs the sandbox's tests in a virtual machine whose only control groups are of version 2: Debian's cloud kernel, and a root file
 # system that holds the tests, the Python environment and the libraries that these need. Needs root (for the owners of the files),
 # apt, dpkg-deb, mke2fs, ldd, qemu-system-x86_64 and /dev/kvm.
-# Usage: cgroup2.sh [groups|hostile]. KERNEL names another package, e.g. linux-image-6.12-cloud-amd64; REUSE=1 takes the file system of the last run.
+# Usage: cgroup2.sh [groups|hostile-zygote|hostile-fresh]. KERNEL names another package, e.g. linux-image-6.12-cloud-amd64; REUSE=1 takes the file system of the last run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=${1:-groups}
@@ -58,7 +58,7 @@ image=$(kernel)
 [ -n "${REUSE:-}" ] || build
 log=$out/$what.log
 # The disk is thrown away: -snapshot.
-timeout "${LIMIT:-900}" qemu-system-x86_64 -accel "${ACCEL:-kvm}" -cpu "${CPU:-host}" -smp "${CPUS:-2}" -m "${MEMORY:-6G}" -nographic -no-reboot -nodefaults -serial stdio \
+timeout "${LIMIT:-3600}" qemu-system-x86_64 -accel "${ACCEL:-kvm}" -cpu "${CPU:-host}" -smp "${CPUS:-2}" -m "${MEMORY:-6G}" -nographic -no-reboot -nodefaults -serial stdio \
   -kernel "$image" -drive "file=$out/root.ext4,if=none,id=root,format=raw,snapshot=on" -device nvme,drive=root,serial=root \
   -append "root=/dev/nvme0n1 rw rootfstype=ext4 init=/init console=ttyS0 quiet panic=-1 cgroup_no_v1=all net.ifnames=0 -- $PWD $what" \
   </dev/null | tee "$log"

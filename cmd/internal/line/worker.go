@@ -125,7 +125,7 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 func (w *Worker) python(ctx context.Context, cfg sandbox.Config) (box *sandbox.Sandbox, analyzer *analysis.Analyzer, err error) {
 	var checked, started, analysed error
 	var g sync.WaitGroup
-	g.Go(func() { checked = sandbox.CheckPython(ctx, cfg.Python) })
+	g.Go(func() { checked = sandbox.CheckPython(ctx, cfg) })
 	g.Go(func() { box, started = sandbox.New(cfg) })
 	g.Go(func() { analyzer, analysed = analysis.New(analysis.Config{Python: cfg.Python}) })
 	g.Wait()
