@@ -49,7 +49,7 @@ func (s source) mount(at string) error {
 
 // restrictBelow sets the flags of the mount at a path and of all below it.
 func restrictBelow(at string, attr uint64) error {
-	table, err := os.ReadFile("/proc/self/mountinfo")
+	table, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return err
 	}

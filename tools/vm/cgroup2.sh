@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the sandbox's tests in a virtual machine whose only control groups are of version 2: Debian's cloud kernel, and a root file
 # system that holds the tests, the Python environment and the libraries that these need. Needs root (for the owners of the files),
-# apt, dpkg-deb, mke2fs, ldd, qemu-system-x86_64 and /dev/kvm.
+# apt, dpkg-deb, mke2fs, ldd, qemu-system-x86_64 and /dev/kvm (or ACCEL=tcg).
 # Usage: cgroup2.sh [groups|hostile-zygote|hostile-fresh]. KERNEL names another package, e.g. linux-image-6.12-cloud-amd64; REUSE=1 takes the file system of the last run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -54,11 +54,16 @@ build() {
   mke2fs -q -t ext4 -d "$root" -r 1 -N 0 -m 0 "$out/root.ext4" $(($(du -sm "$root" | cut -f1) + 600))M
 }
 
+case ${ACCEL:-kvm} in
+kvm) accel=kvm cpu=host ;;
+tcg) accel=tcg,thread=multi cpu=max ;; # without virtualisation, or where a nested one can't run the kernel: ten times slower
+*) echo "ACCEL: want kvm or tcg" >&2 && exit 2 ;;
+esac
 image=$(kernel)
 [ -n "${REUSE:-}" ] || build
 log=$out/$what.log
 # The disk is thrown away: -snapshot.
-timeout "${LIMIT:-3600}" qemu-system-x86_64 -accel "${ACCEL:-kvm}" -cpu "${CPU:-host}" -smp "${CPUS:-2}" -m "${MEMORY:-6G}" -nographic -no-reboot -nodefaults -serial stdio \
+timeout "${LIMIT:-3600}" qemu-system-x86_64 -accel "$accel" -cpu "$cpu" -smp "${CPUS:-2}" -m "${MEMORY:-6G}" -nographic -no-reboot -nodefaults -serial stdio \
   -kernel "$image" -drive "file=$out/root.ext4,if=none,id=root,format=raw,snapshot=on" -device nvme,drive=root,serial=root \
   -append "root=/dev/nvme0n1 rw rootfstype=ext4 init=/init console=ttyS0 quiet panic=-1 cgroup_no_v1=all net.ifnames=0 -- $PWD $what" \
   </dev/null | tee "$log"
