@@ -2,12 +2,14 @@ package analysis_test
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/verigraph/verigraph/sandbox/analysis"
 )
 
+// The compiled pass and its sources must answer the same, too.
 func FuzzEverySourceIsAnOutcomeWithoutFaultsOfThePass(f *testing.F) {
 	prelude, cases := readCorpus(f)
 	for _, c := range cases {
@@ -16,13 +18,17 @@ func FuzzEverySourceIsAnOutcomeWithoutFaultsOfThePass(f *testing.F) {
 	for _, s := range readSolutions(f) {
 		f.Add(strings.Join(s.Cells, "\n"))
 	}
-	a := newAnalyzer(f, analysis.Config{Processes: 1})
+	a, interpreted := bothWays(f, analysis.Config{Processes: 1})
 	s := newSession(a)
 	s.run(f, prelude)
 	f.Fuzz(func(t *testing.T, source string) {
 		got, err := a.Analyze(context.Background(), source, s.state)
 		if err != nil {
 			t.Fatal(err)
+		}
+		same, err := interpreted.Analyze(context.Background(), source, s.state)
+		if err != nil || !reflect.DeepEqual(got, same) {
+			t.Errorf("compiled %+v\ninterpreted %+v, %v", got, same, err)
 		}
 		noInternalFaults(t, got)
 		last := 0
