@@ -6,5 +6,6 @@ cdef class Quick:
 
     cpdef bint passes(self, object s, Py_ssize_t calls)
 
+cpdef list lines_of(str text, str part)
 cdef bint _plain(object s)
 cdef bint _bindable(object target)

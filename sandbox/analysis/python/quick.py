@@ -49,11 +49,12 @@ class Quick:
 
     def __init__(self, source, base):
         text = source if source.isascii() else unicodedata.normalize("NFKC", source)
-        found = set(text.translate(_SPACED).split() if text.isascii() else _WORD.findall(text))
-        self.clean = found.isdisjoint(SUSPECT) and base.keys().isdisjoint(PROTECTED) and not denied_text(source) and \
-            not denied_text(_JOINT.sub("", text)) and not ("\\" in source and _ESCAPE.search(source)) and not any([
-                v.lib.split(".", 1)[0] in ROOTS for name, v in base.items()
-                if v.lib and name in found and v.kind in (LIB, BUILTIN)])
+        found = text.translate(_SPACED).split() if text.isascii() else _WORD.findall(text)
+        joined = _JOINT.sub("", text)
+        self.clean = SUSPECT.isdisjoint(found) and base.keys().isdisjoint(PROTECTED) and not denied_text(source) and \
+            not (joined != source and denied_text(joined)) and not ("\\" in source and _ESCAPE.search(source)) and not any([
+                name in found for name, v in base.items()
+                if v.lib and v.kind in (LIB, BUILTIN) and v.lib.split(".", 1)[0] in ROOTS])
         if not self.clean:
             return
         self.late, self.calls = set(), {}

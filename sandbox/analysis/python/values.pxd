@@ -57,6 +57,7 @@ cdef class Frame:
     cdef public list breaks, conts
     cdef public Fn fn
 
+@cython.locals(v=V)
 cpdef V new_value(str kind, object own, object holds, tuple code, object reads, object ctl, object files, object flags,
                   frozenset const, frozenset items, tuple elems, str lib)
 cpdef str unmangled(str name)
