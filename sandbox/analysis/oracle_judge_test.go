@@ -119,7 +119,7 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 	stirred := b.stirred(r, root, data, changed)
 	for node, on := range data {
 		if !on && all[node] {
-			out.decides(b, r, root, node, changed, noisy)
+			out.decides(b, r, root, node, label, changed, noisy)
 		}
 		if !on || node == from {
 			continue
@@ -153,7 +153,7 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 }
 
 // decides counts a path that has a control edge.
-func (t *tally) decides(b *builtGraph, r oracleResult, root oracleRoot, node int, changed, noisy map[place]bool) {
+func (t *tally) decides(b *builtGraph, r oracleResult, root oracleRoot, node int, label string, changed, noisy map[place]bool) {
 	n := b.export.Nodes[node]
 	moved, at, ok := b.moved(r, root, n, changed)
 	if !ok || b.dirty[node] || at >= root.Reached ||
@@ -163,6 +163,7 @@ func (t *tally) decides(b *builtGraph, r oracleResult, root oracleRoot, node int
 	t.deciding++
 	if !moved {
 		t.idle++
+		t.undecisive = append(t.undecisive, label+" -> "+n.ID)
 	}
 }
 

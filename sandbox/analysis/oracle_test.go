@@ -24,6 +24,7 @@ var (
 	oracleAll       = flag.Bool("oracle.all", false, "run the oracle over every case and perturbation, and write its table")
 	oracleOnly      = flag.String("oracle.only", "", "run the oracle over the cases whose id contains this")
 	oracleProcesses = flag.Int("oracle.processes", 2, "how many processes play the cases")
+	oracleKeep      = flag.String("oracle.keep", "", "a file that keeps what was played, so that a run that was stopped goes on")
 	oracleSteps     = flag.Bool("oracle.list", false, "log every untracked and spurious pair")
 )
 
@@ -93,8 +94,8 @@ type tally struct {
 	missed, excess               []string
 	// beside are the siblings, undecided the untracked pairs with the reason.
 	beside, undecided []string
-	// decided are the changes whose only paths have a control edge.
-	decided []string
+	// decided are the changes whose only paths have a control edge, undecisive the paths of that kind that nothing moved.
+	decided, undecisive []string
 }
 
 func (t *tally) add(o tally) {
@@ -103,7 +104,7 @@ func (t *tally) add(o tally) {
 	t.deciding, t.idle = t.deciding+o.deciding, t.idle+o.idle
 	t.untracked, t.unreached, t.hidden = t.untracked+o.untracked, t.unreached+o.unreached, t.hidden+o.hidden
 	t.missed, t.excess = append(t.missed, o.missed...), append(t.excess, o.excess...)
-	t.decided = append(t.decided, o.decided...)
+	t.decided, t.undecisive = append(t.decided, o.decided...), append(t.undecisive, o.undecisive...)
 	t.beside, t.undecided = append(t.beside, o.beside...), append(t.undecided, o.undecided...)
 }
 
@@ -165,8 +166,8 @@ func solutionDir(t testing.TB, s solution) string {
 func askOracle(t testing.TB, cases []oracleCase) map[string]oracleResult {
 	t.Helper()
 	var wait sync.WaitGroup
-	var mu sync.Mutex
-	results := map[string]oracleResult{}
+	kept := keepResults(t)
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c oracleCase) bool { _, ok := kept.results[c.ID]; return ok })
 	for part := range *oracleProcesses {
 		var in bytes.Buffer
 		e := json.NewEncoder(&in)
@@ -176,29 +177,76 @@ func askOracle(t testing.TB, cases []oracleCase) map[string]oracleResult {
 			}
 		}
 		wait.Go(func() {
-			var errors bytes.Buffer
+			var trouble bytes.Buffer
 			cmd := exec.CommandContext(t.Context(), oraclePython, "-B", "testdata/oracle/run.py")
-			cmd.Stdin, cmd.Stderr = &in, &errors
+			cmd.Stdin = &in
 			cmd.Env = append(os.Environ(), "PYTHONHASHSEED=0")
-			out, err := cmd.Output()
-			if err != nil {
-				t.Errorf("the oracle: %v: %s", err, errors.Bytes())
+			cmd.Stderr = &trouble
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
 			}
-			lines := bufio.NewScanner(bytes.NewReader(out))
+			if err != nil {
+				t.Errorf("the oracle: %v", err)
+				return
+			}
+			lines := bufio.NewScanner(out)
 			lines.Buffer(nil, 64<<20)
 			for lines.Scan() {
-				var r oracleResult
-				if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-					t.Errorf("the oracle's answer: %v", err)
-				}
-				mu.Lock()
-				results[r.ID] = r
-				mu.Unlock()
+				kept.add(t, lines.Bytes())
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the oracle: %v: %s", err, trouble.Bytes())
 			}
 		})
 	}
 	wait.Wait()
-	return results
+	return kept.results
+}
+
+// keptResults are what was played, also in a file where one is named.
+type keptResults struct {
+	sync.Mutex
+	results map[string]oracleResult
+	file    *os.File
+}
+
+func keepResults(t testing.TB) *keptResults {
+	t.Helper()
+	k := &keptResults{results: map[string]oracleResult{}}
+	if *oracleKeep == "" {
+		return k
+	}
+	data, err := os.ReadFile(*oracleKeep)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		var r oracleResult
+		if json.Unmarshal(line, &r) == nil { // the last line may be cut off
+			k.results[r.ID] = r
+		}
+	}
+	k.file, err = os.OpenFile(*oracleKeep, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	must(t, err)
+	t.Cleanup(func() { _ = k.file.Close() })
+	return k
+}
+
+func (k *keptResults) add(t testing.TB, line []byte) {
+	k.Lock()
+	defer k.Unlock()
+	var r oracleResult
+	if err := json.Unmarshal(line, &r); err != nil {
+		t.Errorf("the oracle's answer: %v", err)
+		return
+	}
+	k.results[r.ID] = r
+	if k.file != nil {
+		if _, err := k.file.Write(append(slices.Clone(line), '\n')); err != nil {
+			t.Errorf("keep what was played: %v", err)
+		}
+	}
 }
 
 func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
@@ -238,7 +286,7 @@ func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
 		}
 		if *oracleSteps {
 			t.Log("spurious:\n" + strings.Join(sum.excess, "\n") + "\nsiblings:\n" + strings.Join(sum.beside, "\n") +
-				"\nuntracked:\n" + strings.Join(sum.undecided, "\n") + "\ndecided:\n" + strings.Join(sum.decided, "\n"))
+				"\nuntracked:\n" + strings.Join(sum.undecided, "\n") + "\ndecided:\n" + strings.Join(sum.decided, "\n") + "\nundecisive:\n" + strings.Join(sum.undecisive, "\n"))
 		}
 		// A part of the perturbations leaves more paths unmoved than all of them.
 		if share := sum.share(sum.spurious); share > 5 && *oracleAll {
@@ -246,7 +294,7 @@ func TestWhatChangesWithADataFileOrAVariableHasAPathFromIt(t *testing.T) {
 		}
 		t.Logf("%s: %s", set, sum)
 	}
-	if *oracleAll {
+	if *oracleAll && *oracleOnly == "" {
 		old, err := os.ReadFile(oracleResults)
 		must(t, err)
 		before, _, _ := strings.Cut(string(old), oracleMark)
@@ -275,6 +323,7 @@ func oracleTable(sums map[string]*tally) string {
 	}{
 		{"Spurious: compute paths whose end no perturbation moved, nor another result of its statement", func(t *tally) []string { return t.excess }},
 		{"Spurious, siblings: another result of the same statement moved", func(t *tally) []string { return t.beside }},
+		{"Control paths whose end no perturbation moved; they ground nothing", func(t *tally) []string { return t.undecisive }},
 		{"Untracked, with what the graph says of it", func(t *tally) []string { return t.undecided }},
 	}
 	for _, list := range lists {

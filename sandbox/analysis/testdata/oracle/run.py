@@ -487,6 +487,10 @@ def change_of(root, kind, seed):
 # what raised completes.
 CONTEXTS = (("empty", 0), ("signs", 0), ("whole", 0), ("nested", 0), ("names", 0), ("columns", 0), ("columns", 1), ("columns", 2),
             ("numbers", 0), ("rows", 0), ("element", 0))
+MOST_CONTEXTS = 6
+
+
+IN_CONTEXT = ("numbers", "rows", "texts", "element", "shape", "empty", "sorted", "names")
 
 
 def contexts(roots, isolated, cells, baseline):
@@ -495,6 +499,8 @@ def contexts(roots, isolated, cells, baseline):
     tried = [([root], change_of(root, kind, seed)) for kind, seed in CONTEXTS for root, _ in roots if root["root"] == "variable"]
     ways = [baseline["way"]]
     for others, fixed in [(others, [change]) for others, change in tried] + [([], [change_of(f, "whole", 0) for f in files])]:
+        if len(ways) > MOST_CONTEXTS:
+            break
         run = isolated(lambda fixed=fixed: first(cells, fixed, baseline["status"]))
         if run is not None and run["own"] and run["prints"] and run["way"] not in ways:
             ways.append(run["way"])
@@ -513,7 +519,7 @@ def vary(context, roots, found, isolated, cells, baseline):
         if root in others or root["root"] == "variable" and tuple(root["at"]) not in here:
             continue
         after = here[tuple(root["at"])] if root["root"] == "variable" else -1
-        for kind in perturb.KINDS:
+        for kind in IN_CONTEXT:
             got = isolated(again(cells, [*fixed, change_of(root, kind, 0)], run, baseline["status"]))
             if got is None or not got["own"]:
                 continue
