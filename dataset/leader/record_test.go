@@ -3,7 +3,6 @@ package leader_test
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -222,14 +221,11 @@ func TestAPartialBatchOfUsedUpRoundsIsOfOneKind(t *testing.T) {
 	}
 	cfg := config()
 	cfg.BatchGroups, cfg.Filter.Enabled, cfg.Filter.MaxRounds = 3, true, 1
-	submit(m, 3, true)
-	run(t, m.leader(t, cfg))
-	var groups []string
-	for _, b := range m.batches {
-		require.Len(t, b.Groups, 1)
-		groups = append(groups, b.Groups[0].Dispatch)
-	}
-	slices.Sort(groups)
-	require.Equal(t, []string{"p0-0", "p1-0"}, groups)
+	submit(m, 3, false)
+	l := m.leader(t, cfg)
+	leading(t, l)
+	until(t, l, func() bool { return l.Last() == 1 })
+	first, _, _ := l.Batch(1)
+	require.Len(t, first.Groups, 1)
+	require.Equal(t, "p0-0", first.Groups[0].Dispatch)
 }
-
