@@ -242,7 +242,7 @@ outage: ## all endpoints of the policy down for 30 s
 oracle: python ## run the provenance oracle over every case and write docs/measured/provenance.md
 	go test -count=1 -v -run WhatChanges -timeout 60m ./sandbox/analysis -args -oracle.all
 
-fuzz-analysis: ## ten minutes of fuzzing on the provenance pass
+fuzz-analysis: python ## ten minutes of fuzzing on the provenance pass
 	go test -run '^$$' -fuzz FuzzEverySource -fuzztime 10m ./sandbox/analysis
 
 .PHONY: oracle fuzz-analysis

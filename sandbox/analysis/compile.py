@@ -17,7 +17,7 @@ from _imp import extension_suffixes
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# -O1: -O2 takes three times as long and gains nothing that can be measured.
+# -O1: five sixths of the pass's time go into Python's own library (measured with perf), whatever the level is.
 # Wrong types in the generated code, which compilers only warn of by default, are faults of the translation.
 FLAGS = """-O1 -g0 -fPIC -shared -fwrapv -fno-strict-aliasing -Werror=int-to-pointer-cast -Werror=int-conversion
     -Werror=incompatible-pointer-types""".split()
