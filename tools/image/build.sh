@@ -12,10 +12,16 @@ dockerfile=deploy/docker/Dockerfile out=$PWD/out/image
 mkdir -p "$out"
 echo 'module image' >"$out/go.mod" # the files of layers are no packages of this module
 store() { buildah --root "$out/storage" --runroot "$out/run" --storage-driver overlay "$@"; }
+container=
+leave() { # without a mount, so that the folder can be removed
+  [ -z "$container" ] || { store umount "$container" && store rm "$container"; } >/dev/null
+  umount "$out/storage/overlay" 2>/dev/null || true
+}
+trap leave EXIT
 
 # stand_in REFERENCE: an image of that name.
 stand_in() {
-  local suite=${1##*-} packages base container
+  local suite=${1##*-} packages base
   case $1 in
     golang:*) packages=ca-certificates,gcc,libc6-dev ;;
     python:*) packages=ca-certificates,python3-dev,python3-pip,python3-venv,python-is-python3 ;;
@@ -30,6 +36,7 @@ stand_in() {
     store config --env PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local "$container"
   fi
   store commit --quiet --rm "$container" "docker.io/library/$1" >/dev/null
+  container=
 }
 
 pull=never
@@ -46,7 +53,6 @@ volumes=(--volume "$(go env GOMODCACHE):/go/pkg/mod" --volume "$(go env GOCACHE)
 store build --isolation chroot --network host --pull="$pull" --layers "${volumes[@]}" -f "$dockerfile" -t verigraph .
 
 container=$(store from --pull=never verigraph)
-trap 'store rm "$container" >/dev/null' EXIT
 rm -rf "$out/rootfs"
 cp -a "$(store mount "$container")" "$out/rootfs"
 store inspect --type image verigraph >"$out/config.json"
