@@ -47,10 +47,11 @@ type Runner struct {
 	Tokenizer Tokenizer
 	Chat      Chat
 	Sandbox   sandbox.Provider
-	// HashSeed is that of Sandbox, to be recorded.
-	HashSeed  uint32
-	Analyzer  Analyzer
-	Templates *Templates
+	// HashSeed and SessionClock are those of Sandbox, to be recorded.
+	HashSeed     uint32
+	SessionClock string
+	Analyzer     Analyzer
+	Templates    *Templates
 	// Version is the newest policy version known.
 	Version func() int64
 	// ContextLimit is the context length that the server stated, 0 while it is not known; it holds where
@@ -95,7 +96,7 @@ func (r *Runner) runShared(ctx context.Context, d task.Dispatch, sample, attempt
 		Runner: &own, dispatch: d, shared: common, seed: sampleSeed(d.Seed, sample),
 		out: trajectory.Trajectory{
 			ID:      task.RolloutID{Run: d.Run, Dispatch: d.ID, Sample: sample},
-			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample), HashSeed: r.HashSeed,
+			Attempt: attempt, PromptID: d.Prompt.ID, DataSource: d.Prompt.DataSource, Seed: sampleSeed(d.Seed, sample), HashSeed: r.HashSeed, Clock: r.SessionClock,
 		},
 	}
 	limited, cancel := limit(ctx, r.Config.TrajectoryTimeout, r.clock)

@@ -36,7 +36,10 @@ type Config struct {
 	// HashSeed is PYTHONHASHSEED, which orders sets of strings: one for all sessions, so that a
 	// cell log replays to the same text.
 	HashSeed uint32 `yaml:"hash_seed"`
-	Limits   Limits `yaml:"limits"`
+	// Clock is the date that sessions see and that stands still but for sleeping (RFC 3339, e.g. 2024-01-31T12:00:00Z), so that
+	// cells which ask for it replay to the same values; empty is the real clock.
+	Clock  string `yaml:"clock"`
+	Limits Limits `yaml:"limits"`
 }
 
 // Limits bound one session. Sizes are bytes.
@@ -115,5 +118,15 @@ func (c Config) Validate() error {
 	bad(l.Processes >= 8, "limits.processes", "at least 8")
 	bad(l.OpenFiles >= 32, "limits.open_files", "at least 32")
 	bad(l.FrameBytes >= 64<<10 && l.FrameBytes <= 64<<20, "limits.frame_bytes", "64 KiB to 64 MiB")
+	_, err := c.fixedClock()
+	bad(err == nil, "clock", "a date such as 2024-01-31T12:00:00Z, or empty for the real clock")
 	return errors.Join(errs...)
+}
+
+// fixedClock is Clock, or the zero time.
+func (c Config) fixedClock() (time.Time, error) {
+	if c.Clock == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339, c.Clock)
 }

@@ -211,6 +211,11 @@ func (s *Sandbox) Start(ctx context.Context, spec Spec) (Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: start: %w", err)
 	}
+	if spec.Clock.IsZero() {
+		if spec.Clock, err = s.cfg.fixedClock(); err != nil {
+			return nil, fmt.Errorf("sandbox: start: %w", err)
+		}
+	}
 	slot, err := s.acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: start: wait for a slot: %w", err)

@@ -28,10 +28,10 @@ func TestTheDefaultsValidate(t *testing.T) {
 
 func TestEveryBadKeyIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
-	err := Config{}.Validate()
+	err := Config{Clock: "yesterday"}.Validate()
 	for _, key := range []string{
 		"python", "min_tier", "max_sessions", "start_timeout", "limits.cell_wall", "limits.cell_cpu", "limits.memory_bytes",
-		"limits.output_bytes", "limits.scratch_bytes", "limits.file_bytes", "limits.processes", "limits.open_files", "limits.frame_bytes",
+		"limits.output_bytes", "limits.scratch_bytes", "limits.file_bytes", "limits.processes", "limits.open_files", "limits.frame_bytes", "clock",
 	} {
 		require.ErrorContains(t, err, "sandbox: "+key+": want ")
 	}

@@ -65,7 +65,7 @@ type Spec struct {
 	// Seed seeds random and numpy.
 	Seed int64
 	// Clock is what the session's wall clock shows: it stands still but for time.sleep. The zero
-	// time is the real clock. What measures time, not tells it (time.monotonic), stays real.
+	// time is Config.Clock, else the real clock. What measures time, not tells it (time.monotonic), stays real.
 	Clock time.Time
 }
 

@@ -18,6 +18,8 @@ type Trajectory struct {
 	Seed int64 `json:"seed,omitempty"`
 	// HashSeed is the PYTHONHASHSEED of its sessions, which orders sets of texts; a replay takes the same.
 	HashSeed uint32 `json:"hash_seed,omitempty"`
+	// Clock is the date at which its sessions' clocks stood; empty is the real clock. A replay takes the same.
+	Clock string `json:"clock,omitempty"`
 	// Termination is why it ended.
 	Termination Termination `json:"termination"`
 	// Error is the failure's text when Termination is one of ours.

@@ -107,7 +107,7 @@ func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Wr
 		if err != nil {
 			return fmt.Errorf("replay: rollout %s: %w", ids[0], err)
 		}
-		cfg.Sandbox.HashSeed = first.Trajectory.HashSeed
+		cfg.Sandbox.HashSeed, cfg.Sandbox.Clock = first.Trajectory.HashSeed, first.Trajectory.Clock
 	}
 	blobs, err := blob.OpenDir(out)
 	if err != nil {
@@ -130,7 +130,7 @@ func runReplay(ctx context.Context, o replayOptions, args []string, stdout io.Wr
 	r := &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: o.sensitivity, Python: cfg.Sandbox.Python}
 	var lines []replayLine
 	for _, id := range ids {
-		found, err := replayOne(ctx, r, blobs, out, id, dir, cfg.Sandbox.HashSeed)
+		found, err := replayOne(ctx, r, blobs, out, id, dir, cfg.Sandbox)
 		if err != nil {
 			return fmt.Errorf("replay: rollout %s: %w", id, err)
 		}
@@ -157,14 +157,14 @@ func submittedRollouts(out string, named []string) ([]string, error) {
 	return ids, nil
 }
 
-func replayOne(ctx context.Context, r *replay.Replayer, blobs *blob.Store, out, id, dir string, hashSeed uint32) ([]replayLine, error) {
+func replayOne(ctx context.Context, r *replay.Replayer, blobs *blob.Store, out, id, dir string, like sandbox.Config) ([]replayLine, error) {
 	s, err := archive.Read(out, id)
 	if err != nil {
 		return nil, err
 	}
 	t := &s.Trajectory
-	if t.HashSeed != hashSeed {
-		return nil, fmt.Errorf("its hash seed is %d and that of the first rollout %d: replay it by its id", t.HashSeed, hashSeed)
+	if t.HashSeed != like.HashSeed || t.Clock != like.Clock {
+		return nil, fmt.Errorf("its hash seed is %d and its clock %q, those of the first rollout %d and %q: replay it by its id", t.HashSeed, t.Clock, like.HashSeed, like.Clock)
 	}
 	spec := sandbox.Spec{Files: map[string]string{}, Seed: t.Seed}
 	for _, n := range t.Graph.Nodes {

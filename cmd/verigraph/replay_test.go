@@ -15,7 +15,7 @@ import (
 	"github.com/verigraph/verigraph/trajectory"
 )
 
-// replayRun runs an honest solution, a constant in disguise, an unsubmitted one and one whose claim has the order of a set, each twice.
+// replayRun runs an honest solution, a constant in disguise, an unsubmitted one and one whose claim has the order of a set and the time, each twice.
 func replayRun(t *testing.T, config string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func replayRun(t *testing.T, config string) string {
 		scriptLine{"honest", []string{cellTurn(read + "submit_answer(bind('@mean_fare[{m:.2f}]', m=statistics.mean(fares)))")}},
 		scriptLine{"constant", []string{cellTurn(read + "submit_answer(bind('@mean_fare[{m:.2f}]', m=34.65 + 0 * len(fares)))")}},
 		scriptLine{"silent", []string{cellTurn("x = 1"), "Done."}},
-		scriptLine{"ordered", []string{cellTurn(read + "submit_answer(bind('@mean_fare[{m:.2f}] of {o}', m=statistics.mean(fares), o=' '.join({f'fare {round(f)}' for f in fares[:40]})))")}})
+		scriptLine{"ordered", []string{cellTurn("import datetime\n" + read + "submit_answer(bind('@mean_fare[{m:.2f}] of {o} at {at}', m=statistics.mean(fares), at=str(datetime.datetime.now()) + str(len(fares) + fares[0]), o=' '.join({f'fare {round(f)}' for f in fares[:40]})))")}})
 	var prompts strings.Builder
 	for _, id := range []string{"honest", "constant", "silent", "ordered"} {
 		prompts.WriteString(`{"id":"` + id + `","question":"The mean fare? @mean_fare[value]","files":["test_ave.csv"],"answer":[["mean_fare","34.65"]],"data_source":"dabench","meta":{}}` + "\n")
@@ -42,7 +42,7 @@ func replayRun(t *testing.T, config string) string {
 
 func TestAFinishedRunIsReplayedAndReportedOn(t *testing.T) {
 	t.Parallel()
-	out := replayRun(t, "rollout: {replay: \"off\"}\nsandbox: {hash_seed: 7}\n")
+	out := replayRun(t, "rollout: {replay: \"off\"}\nsandbox: {hash_seed: 7, clock: \"2024-01-31T12:00:00Z\"}\n")
 	for name, check := range map[string]func(*testing.T, string){
 		"replay prints a table of claims and fails on a constant in disguise":        replayTable,
 		"the report is the list of claims without a model and where the model fails": reportList,
@@ -66,11 +66,13 @@ func replayTable(t *testing.T, out string) {
 	require.Regexp(t, `(?m)^local/honest-0/0 +c1 +same *$`, stdout)
 	require.Regexp(t, `(?m)^local/constant-0/1 +c1 +same +does not change with the data: m$`, stdout)
 	require.NotContains(t, stdout, "silent")
-	// The replay's own configuration names no hash seed: it takes the recorded one.
+	// The replay's own configuration names neither hash seed nor clock: it takes the recorded ones.
 	require.Regexp(t, `(?m)^local/ordered-0/0 +c1 +same *$`, stdout)
 	s, err := archive.Read(out, "local/ordered-0/0")
 	require.NoError(t, err)
 	require.Equal(t, uint32(7), s.Trajectory.HashSeed)
+	require.Equal(t, "2024-01-31T12:00:00Z", s.Trajectory.Clock)
+	require.Contains(t, s.Trajectory.Answer, " at 2024-01-31 12:00:00")
 
 	code, stdout, _ = verigraph(t, "replay", out, "local/honest-0/1", python, "--output", "json")
 	require.Zero(t, code)

@@ -2,7 +2,7 @@
 # Runs the sandbox's tests in a virtual machine whose only control groups are of version 2: Debian's cloud kernel, and a root file
 # system that holds the tests, the Python environment and the libraries that these need. Needs root (for the owners of the files),
 # apt, dpkg-deb, mke2fs, ldd, qemu-system-x86_64 and /dev/kvm (or ACCEL=tcg).
-# Usage: cgroup2.sh [groups|hostile-zygote|hostile-fresh]. KERNEL names another package, e.g. linux-image-6.12-cloud-amd64; REUSE=1 takes the file system of the last run.
+# Usage: cgroup2.sh [groups|cells|hostile-zygote|hostile-fresh]. KERNEL names another package, e.g. linux-image-6.12-cloud-amd64; REUSE=1 takes the file system of the last run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=${1:-groups}

@@ -30,6 +30,9 @@ groups)
   delegated tests ./sandbox.test -test.v -test.run 'Group|Version2|MemoryBomb|EveryLimit|WhenMemoryIsShort|AKillThatIsNotOurs' || failed=1
   SANDBOX_TEST_ENGINE=zygote delegated cells ./sandbox.test -test.v -test.run 'TestHostileCells$/exhaustion' || failed=1
   ;;
+cells) # the hostile cells of tier strict in forked sessions, as root and as an unprivileged user
+  SANDBOX_TEST_ENGINE=zygote delegated tests ./sandbox.test -test.v -test.timeout 60m -test.run 'TestHostileCells$|TestHostileCellsOfAnUnprivilegedUser' || failed=1
+  ;;
 hostile-*) # hostile-zygote and hostile-fresh: what make hostile runs, on one engine
   export SANDBOX_TEST_ALL=1 SANDBOX_TEST_ENGINE=${what#hostile-}
   delegated tests ./sandbox.test -test.v -test.timeout 60m -test.run 'Hostile|Limit|Message|Ended|Interrupt|Group|Version2' || failed=1

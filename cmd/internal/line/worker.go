@@ -114,7 +114,8 @@ func (w *Worker) runner(ctx context.Context, cfg config.Config) (*rollout.Runner
 		return nil, err
 	}
 	w.box, w.Tier = box, box.Tier()
-	runner.Config, runner.Sandbox, runner.HashSeed, runner.Analyzer = cfg.Rollout, box, cfg.Sandbox.HashSeed, analyzer
+	runner.Config, runner.Sandbox, runner.Analyzer = cfg.Rollout, box, analyzer
+	runner.HashSeed, runner.SessionClock = cfg.Sandbox.HashSeed, cfg.Sandbox.Clock
 	if cfg.Rollout.Replay == rollout.ReplaySubmitted {
 		runner.Replay = &replay.Replayer{Sandbox: box, Evidence: cfg.Rollout.Evidence, Sensitivity: true, Python: cfg.Sandbox.Python}
 	}
