@@ -111,7 +111,12 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 			verdict(node, fmt.Sprintf("%s after %v", b.export.Nodes[node].ID, r.Positions[p.at].At))
 		}
 	}
+	held := b.held(from)
 	for _, i := range root.Claims {
+		if i < len(b.claims) && b.claims[i] != "" && held[b.index[b.claims[i]]] {
+			out.due++
+			continue
+		}
 		if i < len(b.claims) && b.claims[i] != "" {
 			verdict(b.index[b.claims[i]], "claim "+b.claims[i])
 		}
@@ -146,6 +151,25 @@ func (b *builtGraph) judgeRoot(c oracleCase, r oracleResult, root oracleRoot, fr
 			default:
 				out.spurious++
 				out.excess = append(out.excess, label+" -> "+n.ID)
+			}
+		}
+	}
+	return out
+}
+
+// held are the nodes that rest on a claim of which the variable may hold a handle: one that was made by the statement that made
+// the variable, or made what flowed into it. A handle that is put elsewhere makes the claim the premise that it then is.
+func (b *builtGraph) held(variable int) []bool {
+	out := make([]bool, len(b.out))
+	for i, n := range b.export.Nodes {
+		if n.Kind != evidence.NodeVariable || !reachable(b.data, i)[variable] {
+			continue
+		}
+		for j, claim := range b.export.Nodes {
+			if (claim.Kind == evidence.NodeAtomic || claim.Kind == evidence.NodeDerived) && claim.Turn == n.Turn && claim.Statement == n.Statement {
+				for k, on := range reachable(b.out, j) {
+					out[k] = out[k] || on && k != j
+				}
 			}
 		}
 	}

@@ -50,10 +50,12 @@ type oracleCase struct {
 	Dir   string   `json:"dir,omitempty"`
 	Cells []string `json:"cells"`
 	// Prelude is the number of cells that come before the case's own.
-	Prelude int      `json:"prelude,omitempty"`
-	Isolate bool     `json:"isolate,omitempty"`
-	Kinds   []string `json:"kinds,omitempty"`
-	Seeds   int      `json:"seeds"`
+	Prelude int  `json:"prelude,omitempty"`
+	Isolate bool `json:"isolate,omitempty"`
+	// Contexts: everything is tried again where other values make the cells go another way.
+	Contexts bool     `json:"contexts,omitempty"`
+	Kinds    []string `json:"kinds,omitempty"`
+	Seeds    int      `json:"seeds"`
 }
 
 // oracleResult is what run.py found. Positions count completed statements over all cells.
@@ -121,7 +123,7 @@ func corpusOracleCases(t testing.TB) []oracleCase {
 	var out []oracleCase
 	for _, c := range cases {
 		out = append(out, oracleCase{
-			ID: "corpus/" + c.intent, Cells: append([]string{prelude}, c.cells...), Prelude: 1, Seeds: oracleSeeds(),
+			ID: "corpus/" + c.intent, Cells: append([]string{prelude}, c.cells...), Prelude: 1, Seeds: oracleSeeds(), Contexts: true,
 			Isolate: slices.ContainsFunc(c.cells, func(cell string) bool { return strings.Contains(cell, "taints=") }),
 		})
 	}
@@ -131,7 +133,7 @@ func corpusOracleCases(t testing.TB) []oracleCase {
 func solutionOracleCases(t testing.TB) []oracleCase {
 	var out []oracleCase
 	for _, s := range readSolutions(t) {
-		c := oracleCase{ID: s.ID, Cells: s.Cells, Seeds: oracleSeeds()}
+		c := oracleCase{ID: s.ID, Cells: s.Cells, Seeds: 1}
 		if strings.HasPrefix(s.ID, "dabench/") {
 			c.Dir = solutionDir(t, s)
 		}
@@ -342,7 +344,7 @@ func few(cases []oracleCase, step int, kinds ...string) []oracleCase {
 	var out []oracleCase
 	for i := 0; i < len(cases); i += step {
 		c := cases[i]
-		c.Kinds = kinds
+		c.Kinds, c.Contexts = kinds, false
 		out = append(out, c)
 	}
 	return out

@@ -427,7 +427,7 @@ def play(case):
             got = isolated(again(cells, [change], baseline, baseline["status"]))
             if got is not None and got["own"]:
                 f.add(*differences(baseline, got, after, noisy))
-    if not case.get("kinds"):
+    if case.get("contexts"):
         for context in contexts(roots, isolated, cells, baseline):
             vary(context, roots, found, isolated, cells, baseline)
     positions = [{"at": p["at"], "changed": p["changed"], "hidden": sorted(n for n, v in p["all"].items() if not v[1])}
