@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -73,7 +74,11 @@ func start(t *testing.T, u user, env []string, cwd string, args ...string) (stri
 	t.Helper()
 	bundle, err := os.MkdirTemp("/var/tmp", "verigraph-gvisor-")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(bundle) })
+	t.Cleanup(func() {
+		// runsc leaves an empty network namespace mounted there.
+		_ = syscall.Unmount(filepath.Join(bundle, "state", "null-netns"), syscall.MNT_DETACH)
+		_ = os.RemoveAll(bundle)
+	})
 	require.NoError(t, os.Chmod(bundle, 0o755))
 	spec := specs.Spec{
 		Version: "1.0.2", Root: &specs.Root{Path: "rootfs", Readonly: true}, Hostname: "worker", Mounts: layout(t, filepath.Join(bundle, "rootfs")),
