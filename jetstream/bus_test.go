@@ -213,6 +213,34 @@ func TestSecondWriterOfALogIsFenced(t *testing.T) {
 	require.Equal(t, []item{{N: 1}, {N: 2}, {N: 4}}, entries)
 }
 
+func TestALogThatIsReadAlongIsTakenOverWithWhatCameSince(t *testing.T) {
+	t.Parallel()
+	f := open(t, jetstream.Defaults())
+	old, _, err := jetstream.OpenLog[item](t.Context(), f.bus, jetstream.Ledger, "r1")
+	require.NoError(t, err)
+	along := jetstream.NewLogReader[item](f.bus, jetstream.Ledger, "r1")
+	for n := range 3 {
+		require.NoError(t, old.Append(t.Context(), item{N: n}))
+		got, err := along.Read(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []item{{N: n}}, got)
+	}
+	got, err := along.Read(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, got)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, old.Append(t.Context(), item{N: 3}))
+	got, err = along.Read(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, got, "and nothing is passed over")
+	next, got, err := along.TakeOver(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []item{{N: 3}}, got)
+	require.ErrorIs(t, old.Append(t.Context(), item{N: 4}), jetstream.ErrFenced)
+	require.NoError(t, next.Append(t.Context(), item{N: 4}))
+}
+
 func TestLogQueueAndStateSurviveARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -29,22 +29,43 @@ type Log[T any] struct {
 // fenceHeader marks a message that only takes the place of the last one: it is no entry.
 const fenceHeader = "Verigraph-Fence"
 
-// OpenLog takes the log over and returns it with its entries, ready for appending: from then on the writer before
+// LogReader reads a log along, without taking it over.
+type LogReader[T any] struct {
+	bus    *Bus
+	stream string
+	run    string
+	last   uint64
+}
+
+// NewLogReader reads from the log's beginning.
+func NewLogReader[T any](b *Bus, stream, run string) *LogReader[T] {
+	return &LogReader[T]{bus: b, stream: stream, run: run}
+}
+
+// Read returns the entries after those that it returned before; what came before an error is returned with it. A
+// copy of the stream that is behind leaves the newest entries for the next call.
+func (r *LogReader[T]) Read(ctx context.Context) (entries []T, err error) {
+	entries, r.last, err = readLog[T](ctx, r.bus, r.stream, subject(r.run, r.stream, "log"), r.last)
+	return entries, err
+}
+
+// TakeOver reads the rest of the log and takes it over, ready for appending: from then on the writer before
 // fails with ErrFenced, also with what it has on its way. Without that it could still append to one log after its
 // successor has read it, and decide by another.
-func OpenLog[T any](ctx context.Context, b *Bus, stream, run string) (*Log[T], []T, error) {
-	l := &Log[T]{bus: b, stream: stream, run: run}
-	subj := subject(run, stream, "log")
+func (r *LogReader[T]) TakeOver(ctx context.Context) (*Log[T], []T, error) {
+	subj := subject(r.run, r.stream, "log")
+	var all []T
 	for {
-		entries, last, err := readLog[T](ctx, b, stream, subj)
+		entries, err := r.Read(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		l.last = last
+		all = append(all, entries...)
+		l := &Log[T]{bus: r.bus, stream: r.stream, run: r.run, last: r.last}
 		fence := nats.NewMsg(subj)
 		fence.Header.Set(fenceHeader, "1")
 		if err = l.write(ctx, fence); err == nil {
-			return l, entries, nil
+			return l, all, nil
 		}
 		if !errors.Is(err, ErrFenced) {
 			return nil, nil, err
@@ -56,10 +77,14 @@ func OpenLog[T any](ctx context.Context, b *Bus, stream, run string) (*Log[T], [
 	}
 }
 
+// OpenLog takes a log over and returns it with all its entries.
+func OpenLog[T any](ctx context.Context, b *Bus, stream, run string) (*Log[T], []T, error) {
+	return NewLogReader[T](b, stream, run).TakeOver(ctx)
+}
+
 // ReadLog reads a log without taking it over.
 func ReadLog[T any](ctx context.Context, b *Bus, stream, run string) ([]T, error) {
-	entries, _, err := readLog[T](ctx, b, stream, subject(run, stream, "log"))
-	return entries, err
+	return NewLogReader[T](b, stream, run).Read(ctx)
 }
 
 // entryHeader tells an entry whose answer was lost from another writer's.
@@ -107,14 +132,15 @@ const (
 	logPageBytes = 16 << 20 // of what a client holds for one answer
 )
 
-// readLog asks any copy of the stream, so that it works while the stream has no leader. What a copy that is
-// behind leaves out is found by the first append.
-func readLog[T any](ctx context.Context, b *Bus, stream, subj string) (entries []T, last uint64, err error) {
+// readLog asks any copy of the stream for what comes after a sequence, so that it works while the stream has no leader.
+// What a copy that is behind leaves out is found by the first append.
+func readLog[T any](ctx context.Context, b *Bus, stream, subj string, after uint64) (entries []T, last uint64, err error) {
+	last = after
 	for {
 		page, err := jetstreamext.GetBatch(ctx, b.js, stream, logPage,
 			jetstreamext.GetBatchSeq(last+1), jetstreamext.GetBatchSubject(subj), jetstreamext.GetBatchMaxBytes(logPageBytes))
 		if err != nil {
-			return nil, 0, fmt.Errorf("nats: read %s: %w", subj, err)
+			return entries, last, fmt.Errorf("nats: read %s: %w", subj, err)
 		}
 		before := "0"
 		for got, err := range page {
@@ -122,23 +148,22 @@ func readLog[T any](ctx context.Context, b *Bus, stream, subj string) (entries [
 				return entries, last, nil
 			}
 			if err != nil {
-				return nil, 0, fmt.Errorf("nats: read %s: %w", subj, err)
+				return entries, last, fmt.Errorf("nats: read %s: %w", subj, err)
 			}
 			if h := got.Header.Get(jetstream.LastSequenceHeader); h != before {
-				return nil, 0, fmt.Errorf("nats: read %s: entries between %s and %d did not arrive", subj, before, got.Sequence)
+				return entries, last, fmt.Errorf("nats: read %s: entries between %s and %d did not arrive", subj, before, got.Sequence)
+			}
+			if got.Header.Get(fenceHeader) == "" {
+				var e T
+				if err := b.decode(ctx, got.Header, got.Data, &e); err != nil {
+					return entries, last, fmt.Errorf("nats: %s: message %d: %w", stream, got.Sequence, err)
+				}
+				entries = append(entries, e)
 			}
 			before, last = strconv.FormatUint(got.Sequence, 10), got.Sequence
-			if got.Header.Get(fenceHeader) != "" {
-				continue
-			}
-			var e T
-			if err := b.decode(ctx, got.Header, got.Data, &e); err != nil {
-				return nil, 0, fmt.Errorf("nats: %s: message %d: %w", stream, got.Sequence, err)
-			}
-			entries = append(entries, e)
 		}
 		if before == "0" { // the page ends without a word when nobody answers in time
-			return nil, 0, fmt.Errorf("nats: read %s: %w", subj, context.DeadlineExceeded)
+			return entries, last, fmt.Errorf("nats: read %s: %w", subj, context.DeadlineExceeded)
 		}
 	}
 }

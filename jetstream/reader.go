@@ -108,7 +108,7 @@ func (b *Bus) PublishOnce(ctx context.Context, stream, run, key string, v any) e
 
 // SetAsideRecords lists why groups of a run were set aside.
 func (b *Bus) SetAsideRecords(ctx context.Context, run string) ([]AsideRecord, error) {
-	records, _, err := readLog[AsideRecord](ctx, b, SetAside, subject(run, SetAside, ">"))
+	records, _, err := readLog[AsideRecord](ctx, b, SetAside, subject(run, SetAside, ">"), 0)
 	return records, err
 }
 

@@ -55,26 +55,11 @@ type books struct {
 	pending   int // training batches that the policy version does not hold yet
 }
 
-func newBooks(events []Event, batches []BatchRecord) *books {
-	b := &books{
+func newBooks() *books {
+	return &books{
 		all: map[string]*entry{}, open: map[string]*entry{}, latest: map[string]*entry{}, requests: map[string]*entry{},
 		total: Outcomes{}, dropped: map[int64]bool{}, endedFor: map[int64]int{}, reasons: map[string]int{}, lengths: map[int]Outcomes{},
 	}
-	// The two logs are merged by what an entry says of the other: a ledger entry names the batch that
-	// was being filled, so that the batches before it come first where the order matters.
-	next := 0
-	for _, e := range events {
-		if e.Kind == Restored || e.Kind == Committed || e.Kind == PolicySet {
-			for ; next < len(batches) && batches[next].Sequence < e.Sequence; next++ {
-				b.batch(batches[next])
-			}
-		}
-		b.event(e)
-	}
-	for _, r := range batches[next:] {
-		b.batch(r)
-	}
-	return b
 }
 
 // next is the sequence number of the batch that is being filled.

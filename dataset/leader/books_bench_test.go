@@ -38,7 +38,7 @@ func BenchmarkBooks(b *testing.B) {
 	runtime.ReadMemStats(&before)
 	var held *books
 	for b.Loop() {
-		held = newBooks(decoded[Event](b, ledger), decoded[BatchRecord](b, log))
+		held = NewHistory(decoded[Event](b, ledger), decoded[BatchRecord](b, log)).end()
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

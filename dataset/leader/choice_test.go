@@ -16,7 +16,7 @@ func still(t *testing.T, edit func(*Config)) *Leader {
 	cfg := Defaults()
 	cfg.Run, cfg.GroupSize, cfg.BatchGroups, cfg.MaxGroups = "r", 2, 2, 4
 	edit(&cfg)
-	l, err := New(cfg, Deps{Log: zap.NewNop()}, nil, nil)
+	l, err := New(cfg, Deps{Log: zap.NewNop()}, NewHistory(nil, nil))
 	require.NoError(t, err)
 	return l
 }

@@ -148,8 +148,8 @@ type command struct {
 	done chan error
 }
 
-// New rebuilds a leader from the logs' entries.
-func New(cfg Config, deps Deps, events []Event, batches []BatchRecord) (*Leader, error) {
+// New rebuilds a leader from the logs' entries. It takes the history over.
+func New(cfg Config, deps Deps, history *History) (*Leader, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func New(cfg Config, deps Deps, events []Event, batches []BatchRecord) (*Leader,
 		deps.Now = time.Now
 	}
 	return &Leader{
-		cfg: cfg, deps: deps, books: newBooks(events, batches), changed: make(chan struct{}), pool: newPool(cfg),
+		cfg: cfg, deps: deps, books: history.end(), changed: make(chan struct{}), pool: newPool(cfg),
 		commands: make(chan command), stopped: make(chan struct{}),
 	}, nil
 }

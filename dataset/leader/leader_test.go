@@ -178,7 +178,7 @@ func (m *memory) leaderWith(t *testing.T, cfg leader.Config, edit func(*leader.D
 		Epoch: 1, Log: zap.NewNop(),
 	}
 	edit(&deps)
-	l, err := leader.New(cfg, deps, events, batches)
+	l, err := leader.New(cfg, deps, leader.NewHistory(events, batches))
 	require.NoError(t, err)
 	return l
 }

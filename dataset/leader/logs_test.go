@@ -196,7 +196,7 @@ func TestAnEntryThatStandsTwiceInALogCountsOnce(t *testing.T) {
 	batch := BatchRecord{Sequence: 1, Groups: []BatchGroup{{Dispatch: "b", Outcomes: Outcomes{Delivered: 2}}}}
 	late := Event{Kind: Closed, Dispatch: "b", Outcomes: Outcomes{SetAside: 2}, Sequence: 2}
 	want := Ledger{Dispatched: 4, Filtered: 2, Delivered: 2}
-	b := newBooks([]Event{admitted("a"), admitted("a"), filtered, filtered, admitted("b")}, []BatchRecord{batch})
+	b := NewHistory([]Event{admitted("a"), admitted("a"), filtered, filtered, admitted("b")}, []BatchRecord{batch}).end()
 	require.Equal(t, want, b.ledger(nil))
 	b.event(late)
 	require.Equal(t, want, b.ledger(nil), "what was delivered left already")

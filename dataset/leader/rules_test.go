@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"reflect"
 	"slices"
 	"sync"
 
@@ -60,7 +61,11 @@ func (w *world) check(report *lengthReport) {
 	if !p.Ledger.Balanced() || p.Ledger.InFlight != 0 || len(w.durable.work)+len(w.durable.scored) > 0 {
 		w.fail("ledger %+v with %d leases", p.Ledger, len(w.durable.work)+len(w.durable.scored))
 	}
-	again, _ := New(w.cfg, w.leader.deps, w.durable.events, w.durable.batches)
+	whole := NewHistory(w.durable.events, w.durable.batches)
+	if cut := w.readAlong(); !reflect.DeepEqual(cut.end(), whole.end()) {
+		w.fail("logs that are read along give other books than the same logs read at once")
+	}
+	again, _ := New(w.cfg, w.leader.deps, whole)
 	if q, _ := again.Progress(w.t.Context()); q.Ledger != p.Ledger {
 		w.fail("rebuilt ledger %+v, want %+v", q.Ledger, p.Ledger)
 	}

@@ -155,10 +155,22 @@ func (w *world) lead() {
 		},
 		Archive: func(trajectory.ScoredGroup) error { return nil },
 		Epoch:   1, Log: zap.NewNop(), Now: func() time.Time { return w.now }, Wrote: w.wrote,
-	}, slices.Clone(d.events), slices.Clone(d.batches))
+	}, w.readAlong())
 	require.NoError(w.t, err)
 	w.leader = l
 	w.step(func(ctx context.Context) error { return l.recover(ctx) })
+}
+
+// readAlong reads the logs as a server that stands by does, in parts of any size, either log before or behind the other.
+func (w *world) readAlong() *History {
+	cuts := rand.New(rand.NewPCG(uint64(len(w.durable.events)), uint64(len(w.durable.batches))))
+	h, events, batches := NewHistory(nil, nil), slices.Clone(w.durable.events), slices.Clone(w.durable.batches)
+	for len(events)+len(batches) > 0 {
+		e, b := cuts.IntN(len(events)+1), cuts.IntN(len(batches)+1)
+		h.Add(events[:e], batches[:b])
+		events, batches = events[e:], batches[b:]
+	}
+	return h
 }
 
 // step lets the leader do one thing and then all that follows from it; an error is its end.

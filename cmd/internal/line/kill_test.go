@@ -395,7 +395,7 @@ func (p *plant) check(t *testing.T, state saved, order []int, prompts int) {
 		require.Equal(t, 1, n, "group %s is delivered once", d)
 	}
 	require.Len(t, delivered, prompts, "every prompt was delivered")
-	l, err := leader.New(p.cfg.Leader, leader.Deps{Streams: leaderStreams{bus: bus, run: "r"}, Log: zap.NewNop()}, events, records)
+	l, err := leader.New(p.cfg.Leader, leader.Deps{Streams: leaderStreams{bus: bus, run: "r"}, Log: zap.NewNop()}, leader.NewHistory(events, records))
 	require.NoError(t, err)
 	pr, err := l.Progress(t.Context())
 	require.NoError(t, err)

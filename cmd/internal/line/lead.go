@@ -46,6 +46,8 @@ type Lead struct {
 
 	backlog *jetstream.Reader[leader.BacklogItem]
 	scored  *jetstream.Queue[trajectory.ScoredGroup]
+	// along is what was read of the logs while standing by; nil before.
+	along *along
 
 	mu      sync.Mutex
 	leader  *leader.Leader // nil while standing by
@@ -128,7 +130,9 @@ func (l *Lead) Run(ctx context.Context) error {
 			case ctx.Err() != nil:
 				return nil
 			case err == nil:
-				unanswered = 0
+				if unanswered = 0; !leads {
+					l.readAlong(ctx)
+				}
 			default:
 				unanswered++
 				l.log.Warn("cannot lead yet", zap.Error(err))
@@ -223,6 +227,10 @@ func (l *Lead) rebuild(ctx context.Context) error {
 // fromLogs waits for the streams side by side: after the loss of a NATS server each may be electing its leader.
 func (l *Lead) fromLogs(ctx context.Context) (*leader.Leader, error) {
 	var epoch int64
+	past := l.along
+	if l.along = nil; past == nil {
+		past = l.newAlong()
+	}
 	var ledger *jetstream.Log[leader.Event]
 	var batches *jetstream.Log[leader.BatchRecord]
 	var events []leader.Event
@@ -234,11 +242,11 @@ func (l *Lead) fromLogs(ctx context.Context) (*leader.Leader, error) {
 		return err
 	})
 	g.Go(func() (err error) {
-		ledger, events, err = jetstream.OpenLog[leader.Event](within, l.bus, jetstream.Ledger, l.cfg.Run)
+		ledger, events, err = past.ledger.TakeOver(within)
 		return err
 	})
 	g.Go(func() (err error) {
-		batches, records, err = jetstream.OpenLog[leader.BatchRecord](within, l.bus, jetstream.Batches, l.cfg.Run)
+		batches, records, err = past.batches.TakeOver(within)
 		return err
 	})
 	if l.shares != nil {
@@ -248,6 +256,7 @@ func (l *Lead) fromLogs(ctx context.Context) (*leader.Leader, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	past.history.Add(events, records)
 	st := leaderStreams{l.bus, l.cfg.Run, l.backlog.FromStart(), l.scored}
 	streams, log := leader.Streams(st), leader.Log[leader.BatchRecord](batches)
 	if l.tracer != nil {
@@ -261,7 +270,7 @@ func (l *Lead) fromLogs(ctx context.Context) (*leader.Leader, error) {
 		Forget: func(ctx context.Context, dispatch string) error {
 			return errors.Join(l.bus.PurgeJournals(ctx, l.cfg.Run, dispatch), l.bus.DeleteParts(ctx, l.cfg.Run, dispatch))
 		},
-	}, events, records)
+	}, past.history)
 }
 
 func (l *Lead) set(cur *leader.Leader) {

@@ -180,7 +180,7 @@ func TestBetweenTwoTermsThereIsStillALeaderToAskAboutTheRun(t *testing.T) {
 	l := newLead(cfg, nil, nil, nil, zap.NewNop())
 	server := &RewardServer{lead: l}
 	require.Nil(t, server.Leader())
-	cur, err := leader.New(cfg.Leader, leader.Deps{Log: zap.NewNop()}, nil, nil)
+	cur, err := leader.New(cfg.Leader, leader.Deps{Log: zap.NewNop()}, leader.NewHistory(nil, nil))
 	require.NoError(t, err)
 	l.set(cur)
 	require.Same(t, cur, server.Leader())
