@@ -67,8 +67,9 @@ func appendQuoted(to, text []byte) []byte {
 	to = append(to, '"')
 	for len(text) > 0 {
 		c := text[0]
-		r, n := rune(c), 1
+		n := 1
 		if c >= utf8.RuneSelf {
+			var r rune
 			if r, n = utf8.DecodeRune(text); r == utf8.RuneError && n == 1 {
 				if len(text) >= 3 && c == 0xed {
 					r, n = 0xd000|rune(text[1]&0x3f)<<6|rune(text[2]&0x3f), 3
