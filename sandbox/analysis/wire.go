@@ -141,12 +141,16 @@ func (w *wire) pairs(entry func(key []byte)) {
 	}
 }
 
+// text reads a text, or None as an empty one: the pass names what has no name so.
 func (w *wire) text() string {
-	if kind := w.kind(); kind != 'u' && kind != 't' {
+	switch kind := w.kind(); kind {
+	case 'u', 't':
+		return w.string(w.bytes())
+	case 'N':
+	default:
 		w.fail("type %q instead of a text", kind)
-		return ""
 	}
-	return w.string(w.bytes())
+	return ""
 }
 
 // string is what JSON's reader makes of the text.
