@@ -30,33 +30,13 @@ func TestHostileCellsOfTheGVisorTier(t *testing.T) {
 		t.Skip("make test-gvisor runs it inside gVisor")
 	}
 	require.Equal(t, TierGVisor, box(t).Tier())
-	f, group := newField(t, box(t)), t
+	f := newField(t, box(t))
 	for _, name := range tableNames {
-		var common Session
-		for _, h := range tables()[name] {
-			t.Run(h.rule, func(t *testing.T) {
-				d, differs := differsInGVisor[h.rule]
-				sess := common
-				if sess == nil || !h.shared() {
-					sess = f.victim(t, group, h, f.box)
-				}
-				if h.shared() {
-					common = sess
-				}
-				res, g := h.attack(t, sess)
-				if res.NamespaceLost && sess == common {
-					common = nil
-				}
-				if differs {
-					require.NotEmpty(t, h.holds(res, g), "it no longer differs: %s", d.why)
-					h.status, h.says = d.status, d.says
-				}
-				require.Empty(t, h.holds(res, g), h.code)
-				if h.host != nil {
-					require.Empty(t, h.host(t, f, sess, g))
-				}
-				f.unharmed(t)
-			})
-		}
+		f.play(t, tables()[name], func(t *testing.T, h *hostile, res Result, g *graph) {
+			if d, differs := differsInGVisor[h.rule]; differs {
+				require.NotEmpty(t, h.holds(res, g), "it no longer differs: %s", d.why)
+				h.status, h.says = d.status, d.says
+			}
+		})
 	}
 }
